@@ -1,0 +1,13 @@
+package contract
+
+// Header fields of the contract. The key's field follows
+// draft-ietf-httpapi-idempotency-key-header-07, an expired draft and not a standard.
+const (
+	HeaderKey      = "Idempotency-Key"
+	HeaderReplayed = "Idempotent-Replayed"  // "true": the stored answer, nothing was executed
+	HeaderRecorded = "Idempotency-Recorded" // "false": the true answer, but it is not stored yet
+	HeaderIgnored  = "Idempotency-Ignored"  // "true": this request is no operation, its key meant nothing
+)
+
+// OwnHeaders are the response fields that only Einmal may set. A proxy strips inbound copies.
+var OwnHeaders = []string{HeaderReplayed, HeaderRecorded, HeaderIgnored}
