@@ -11,6 +11,9 @@ import (
 // MaxKeyLength is the longest key accepted, in bytes after unquoting.
 const MaxKeyLength = 255
 
+// bareForbidden are the characters that only a quoted key may have, so that no value can be read both ways.
+const bareForbidden = "\",;\\"
+
 // ErrKeyMissing says that no key was sent; ErrKeyInvalid that what was sent is not one key.
 var (
 	ErrKeyMissing = errors.New("no idempotency key")
@@ -78,7 +81,7 @@ func checkBareKey(raw string) error {
 		switch c := raw[i]; {
 		case c <= 0x20 || c > 0x7e:
 			return fmt.Errorf("%w: byte %d is not printable ASCII", ErrKeyInvalid, i+1)
-		case strings.IndexByte(`",;\`, c) >= 0:
+		case strings.IndexByte(bareForbidden, c) >= 0:
 			return fmt.Errorf("%w: %q must be in a quoted string", ErrKeyInvalid, c)
 		}
 	}

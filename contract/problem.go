@@ -43,12 +43,12 @@ const (
 
 // Situation is what the contract says of a Kind.
 type Situation struct {
-	Kind   Kind
-	Status int    // HTTP status, 0 where the stored answer's own status is used
-	Title  string // one line, the same for every occurrence
-	Next   Next
-	Means  string // what happened and what did not, for the contract page
-	Do     string // the client's next step
+	Kind   Kind   `json:"kind"`
+	Status int    `json:"status"` // of the answer, where it is not the handler's own or the stored one
+	Title  string `json:"title"`  // one line, the same for every occurrence
+	Next   Next   `json:"next"`
+	Means  string `json:"means"` // what happened and what did not, for the contract page
+	Do     string `json:"do"`    // the client's next step
 }
 
 // Situations is the whole list, in the order of the contract page.
