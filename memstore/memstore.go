@@ -209,9 +209,12 @@ func planted(g einmal.Guard) einmal.Guard {
 func write(rec *einmal.Record, c einmal.Change, now time.Time) error {
 	switch c.Kind {
 	case einmal.Transition:
-		rec.State, rec.Attempt, rec.Verdict, rec.Reason, rec.Nonce = c.State, c.Attempt, c.Verdict, c.Reason, c.Nonce
+		if c.State != rec.State {
+			rec.Escalations = 0
+		}
+		rec.State, rec.Attempt, rec.Verdict, rec.Reason, rec.Attention = c.State, c.Attempt, c.Verdict, c.Reason, c.Attention
 		rec.Ends, rec.Result = copyEnds(c.Ends), copyResult(c.Result)
-		rec.Changed = now
+		rec.Nonce, rec.Changed = c.Nonce, now
 		rec.Version++
 		if c.LeaseFor != 0 {
 			rec.LeaseUntil = now.Add(c.LeaseFor)
