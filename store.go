@@ -81,8 +81,9 @@ type Limits struct{ Open, Unclear int }
 type ChangeKind uint8
 
 const (
-	// Transition writes State, Attempt, Ends, Verdict, Result, Reason and Nonce, sets Changed, and grows the version by one. LeaseFor, DueIn and
-	// Recognise are used where they are not 0. A record that is no longer open loses its lease and due time.
+	// Transition writes State, Attempt, Ends, Verdict, Result, Reason, Attention and Nonce, sets Changed, and grows the version by one. Escalations go
+	// back to 0 unless the state stays the same. LeaseFor, DueIn and Recognise are used where they are not 0. A record that is no longer running loses
+	// its lease, one that is no longer open its due time.
 	Transition ChangeKind = 1
 	// Renewal sets the lease to end LeaseFor from now, and the due time to the same, and nothing else.
 	Renewal ChangeKind = 2
