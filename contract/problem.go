@@ -215,7 +215,16 @@ func (p *Problem) RetryAfterSeconds() string {
 	if p.RetryAfter <= 0 {
 		return ""
 	}
-	return strconv.FormatInt(int64((p.RetryAfter+time.Second-1)/time.Second), 10)
+	return strconv.FormatInt(wholeSeconds(p.RetryAfter), 10)
+}
+
+// wholeSeconds rounds up: a client that waits so long never comes too early.
+func wholeSeconds(d time.Duration) int64 {
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return seconds
 }
 
 // Document renders the problem as RFC 9457 JSON. typeBase is what stands before the kind in the type URL, statusURL the operation's status
@@ -233,7 +242,7 @@ func (p *Problem) Document(typeBase, statusURL string) []byte {
 		Known      *bool  `json:"known,omitempty"`
 	}{typeBase + string(p.Kind), p.Title, p.Status, p.Detail, p.Next, 0, p.ID, statusURL, p.Known}
 	if p.RetryAfter > 0 {
-		doc.RetryAfter = int64((p.RetryAfter + time.Second - 1) / time.Second)
+		doc.RetryAfter = wholeSeconds(p.RetryAfter)
 	}
 	b, err := json.Marshal(doc)
 	if err != nil {

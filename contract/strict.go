@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 )
 
 // maxDocumentDepth bounds the recursion; the document itself needs five levels.
@@ -64,12 +66,12 @@ func walkMembers(dec *json.Decoder, paths map[string]bool, path string, depth in
 
 // sameMembers explains the first difference between what a text has and what it should have.
 func sameMembers(got, want map[string]bool) error {
-	for path := range want {
+	for _, path := range slices.Sorted(maps.Keys(want)) {
 		if !got[path] {
 			return fmt.Errorf("%s is missing", path)
 		}
 	}
-	for path := range got {
+	for _, path := range slices.Sorted(maps.Keys(got)) {
 		if !want[path] {
 			return fmt.Errorf("%s is unknown", path)
 		}
