@@ -48,6 +48,9 @@ func (e Effect) Class() Class {
 	return e.class
 }
 
+// PartnerWindow returns how long the partner of a keyed effect deduplicates, 0 for any other class.
+func (e Effect) PartnerWindow() time.Duration { return e.partnerWindow }
+
 // KeyAge says whether keys tell their own age.
 type KeyAge uint8
 

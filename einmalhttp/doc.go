@@ -1,0 +1,32 @@
+// Package einmalhttp makes HTTP operations happen once: a middleware for net/http and every router on it, the status and result resources, and the
+// contract page.
+//
+//	idem := einmalhttp.New(eng, einmalhttp.Config{Identify: fromSession})
+//	mux.Handle("/.idempotency/", idem)
+//	mux.Handle("POST /orders", idem.Wrap(createOrder)(handler))
+//
+// # What a wrapped handler sees
+//
+// It runs on the request's goroutine with a context that is detached from the client's leaving and ends at the operation's deadline. The body is there
+// whole, in memory, under Rules.MaxBody. Everything it writes is kept until its end is recorded; then the first caller gets all of it, and retries get
+// what the store keeps: status, body, and the header fields of StoredFields. So an answer cannot be streamed: Flush does nothing, 1xx answers and
+// trailers are dropped, and Hijack and full duplex are http.ErrNotSupported. The part over Rules.MaxResult goes through a temporary file to the first
+// caller and is not stored.
+//
+// A handler that returns without a word has said 200, as in net/http, unless its context was over by then.
+//
+// # What is no operation
+//
+// GET, HEAD, OPTIONS and TRACE pass, and so does a request without a key where the policy says KeyOptional. A key on such a request means nothing, and the
+// answer says so: Idempotency-Ignored: true.
+//
+// # Frameworks
+//
+// Wrap fits whatever takes a func(http.Handler) http.Handler, and anything that can wrap one. Serve is for handlers that return an error. The error must
+// come out of the function that Serve gets, or must have been answered inside it: an error handler that runs outside must not be the first to know.
+//
+// # Misuse
+//
+// A nil engine, Identify or operation, an operation of another engine and a handler that is wrapped already panic at construction. A second Wrap that is
+// found only when a request comes through executes nothing, logs an error and answers 500, which leaves the operation unclear: test every route once.
+package einmalhttp

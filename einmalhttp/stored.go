@@ -1,0 +1,41 @@
+package einmalhttp
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/einmal-dev/einmal"
+	"github.com/einmal-dev/einmal/internal/mutant"
+)
+
+// StoredFields are the header fields of an answer that are stored and replayed; the first caller gets all. What is not here is of one connection, one
+// moment or one caller, and above all Set-Cookie, Authorization and WWW-Authenticate are never stored. Cache-Control is not either: a replay is no-store.
+var StoredFields = []string{
+	"Content-Type", "Content-Encoding", "Content-Language", "Content-Disposition", "Content-Location",
+	"Location", "ETag", "Last-Modified", "Link",
+}
+
+var storedCanonical = func() []string {
+	names := make([]string, len(StoredFields))
+	for i, name := range StoredFields {
+		names[i] = http.CanonicalHeaderKey(name)
+	}
+	return names
+}()
+
+// storedFields returns the allowed ones in the order of StoredFields, so that equal answers are stored as equal bytes.
+func storedFields(all []einmal.Field) []einmal.Field {
+	stored := make([]einmal.Field, 0, 4)
+	for _, f := range all {
+		name := http.CanonicalHeaderKey(f.Name)
+		if slices.Contains(storedCanonical, name) || mutant.On("set-cookie-stored") && name == "Set-Cookie" {
+			stored = append(stored, einmal.Field{Name: name, Value: f.Value})
+		}
+	}
+	if len(stored) > 1 {
+		slices.SortStableFunc(stored, func(a, b einmal.Field) int {
+			return slices.Index(storedCanonical, a.Name) - slices.Index(storedCanonical, b.Name)
+		})
+	}
+	return stored
+}
