@@ -242,4 +242,3 @@ func (e *Engine) abandon() {
 		}
 	}
 }
-

@@ -106,7 +106,9 @@ func (o *Operator) parseID(public string) (ID, bool) {
 	return id, id > 0 && binary.BigEndian.Uint64(raw[8:]) == 0
 }
 
-func (o *Operator) operation(rec Record) Operation { return Operation{ID: o.publicID(rec.ID), Record: rec} }
+func (o *Operator) operation(rec Record) Operation {
+	return Operation{ID: o.publicID(rec.ID), Record: rec}
+}
 
 // Get returns an operation by its public ID. ErrNotFound, also for what is no ID of this store; ErrUnreadable.
 func (o *Operator) Get(ctx context.Context, id string) (Operation, error) {

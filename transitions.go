@@ -174,14 +174,16 @@ func evidence(rec *Record, attempt int, word Ending) Change {
 	}
 }
 
-// contradicts reports whether a late word disagrees with a settled record. An equal success of a keyed operation is the same effect.
+// contradicts reports whether a late word disagrees with a settled record. A success agrees with a person's "applied", and an equal success of a keyed
+// operation is the same effect; after another attempt's success it is a second one.
 func contradicts(rec *Record, word Ending) bool {
 	switch word.End {
 	case EndSuccess:
-		return rec.Verdict != VerdictApplied || rec.Terms.Class != ClassKeyed
+		another := slices.ContainsFunc(rec.Ends, func(e AttemptEnd) bool { return e.End == EndSuccess })
+		return rec.Verdict != VerdictApplied || another && rec.Terms.Class != ClassKeyed
 	case EndNoEffect, EndRefused:
-		// A person's "applied" has no successful attempt behind it; with one attempt its word is the whole truth.
-		return rec.State == StateCompleted && rec.Verdict == VerdictApplied && rec.Attempt == 1
+		// Only a person says "applied" of a record whose only attempt had no success; the attempt's word is the whole truth then.
+		return rec.Verdict == VerdictApplied && rec.Attempt == 1
 	default:
 		return false
 	}
