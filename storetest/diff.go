@@ -17,6 +17,13 @@ func (e *env) same(what string, got, want einmal.Record) {
 	}
 }
 
+// equal is same for any two values.
+func (e *env) equal(what string, got, want any) {
+	if found := diff(nil, "", reflect.ValueOf(got), reflect.ValueOf(want)); len(found) > 0 {
+		e.see("%s: %s", what, strings.Join(found, "; "))
+	}
+}
+
 func differences(got, want einmal.Record) []string {
 	got.Seq, got.Now, got.At = want.Seq, want.Now, want.At
 	return diff(nil, "", reflect.ValueOf(got), reflect.ValueOf(want))
@@ -95,3 +102,5 @@ func describe(rec einmal.Record) string {
 	}
 	return fmt.Sprintf("record %d (%v, attempt %d, version %d)", rec.ID, rec.State, rec.Attempt, rec.Version)
 }
+
+func valueOf(v any) reflect.Value { return reflect.ValueOf(v) }

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+	"errors"
 	"sync"
 
 	"github.com/einmal-dev/einmal"
@@ -33,4 +35,35 @@ func (e *env) together(n int, f func(i int) error) {
 	for _, err := range errs {
 		e.must(err, "one of %d concurrent calls", n)
 	}
+}
+
+// listAll follows a list to its end.
+func listAll(ctx context.Context, s einmal.Store, f einmal.Filter) ([]einmal.Record, error) {
+	var all []einmal.Record
+	for range 10_000 {
+		page, next, err := s.List(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if next == "" {
+			return all, nil
+		}
+		f.After = next
+	}
+	return nil, errors.New("List still has a cursor after 10,000 pages")
+}
+
+func idsOf(recs []einmal.Record) (ids []einmal.ID) {
+	for _, rec := range recs {
+		ids = append(ids, rec.ID)
+	}
+	return ids
+}
+
+// list returns the IDs of all pages.
+func (e *env) list(s einmal.Store, f einmal.Filter) []einmal.ID {
+	all, err := listAll(e.ctx, s, f)
+	e.must(err, "List(%+v)", f)
+	return idsOf(all)
 }
