@@ -100,7 +100,7 @@ var errSkipped = errors.New("storetest: the Maker cannot do it")
 const caseTime = time.Minute
 
 func allCases() []testCase {
-	return slices.Concat(makerCases, reserveCases, applyCases, contentCases, readCases, claimCases, purgeCases, settingCases)
+	return slices.Concat(makerCases, reserveCases, applyCases, contentCases, readCases, claimCases, purgeCases, settingCases, handleCases, raceCases, clockCases)
 }
 
 func (c testCase) run(ctx context.Context, m Maker) (err error) {
