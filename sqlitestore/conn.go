@@ -1,0 +1,291 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/einmal-dev/einmal"
+	"github.com/einmal-dev/einmal/internal/mutant"
+)
+
+// query numbers the prepared statements of a connection.
+type query int
+
+const (
+	begin query = iota
+	commit
+	rollback
+	readMeta
+	writeMeta
+	byHash
+	byID
+	insertRecord
+	updateRecord
+	deleteRecord
+	insertResult
+	deleteResult
+	listAll
+	listOpen
+	allOpen
+	dueRecords
+	expiring
+	everything // for planted bugs only
+	wordByID
+	wordByData
+	insertWord
+	timelineOf
+	insertEntry
+	deleteTimeline
+	readSettings
+	writeSetting
+	deleteSetting
+	numQueries
+)
+
+const (
+	recordColumns = ` r.id, r.hash, r.due, r.expires, r.result, r.data `
+	resultJoin    = ` LEFT JOIN results s ON s.id = r.result `
+)
+
+// Every reading statement has the state of meta in its first column, so that a record and the store's position are of one snapshot.
+var queries = [numQueries]string{
+	begin:          `BEGIN IMMEDIATE`,
+	commit:         `COMMIT`,
+	rollback:       `ROLLBACK`,
+	readMeta:       `SELECT state FROM meta WHERE one = 1`,
+	writeMeta:      `UPDATE meta SET state = ?1 WHERE one = 1`,
+	byHash:         `SELECT m.state,` + recordColumns + `, s.head, s.body FROM meta m LEFT JOIN records r ON r.hash = ?1` + resultJoin + `WHERE m.one = 1`,
+	byID:           `SELECT m.state,` + recordColumns + `, s.head, s.body FROM meta m LEFT JOIN records r ON r.id = ?1` + resultJoin + `WHERE m.one = 1`,
+	insertRecord:   `INSERT INTO records (id, hash, due, data) VALUES (?1, ?2, ?3, ?4)`,
+	updateRecord:   `UPDATE records SET due = ?2, expires = ?3, result = ?4, data = ?5 WHERE id = ?1`,
+	deleteRecord:   `DELETE FROM records WHERE id = ?1`,
+	insertResult:   `INSERT INTO results (id, head, body) VALUES (?1, ?2, ?3)`,
+	deleteResult:   `DELETE FROM results WHERE id = ?1`,
+	listAll:        `SELECT m.state,` + recordColumns + `, s.head FROM meta m CROSS JOIN records r` + resultJoin + `WHERE m.one = 1 AND r.id > ?1 ORDER BY r.id`,
+	listOpen:       `SELECT m.state,` + recordColumns + `, s.head FROM meta m CROSS JOIN records r INDEXED BY records_due` + resultJoin + `WHERE m.one = 1 AND r.due IS NOT NULL AND r.id > ?1 ORDER BY r.id`,
+	allOpen:        `SELECT m.state,` + recordColumns + `FROM meta m CROSS JOIN records r INDEXED BY records_due WHERE m.one = 1 AND r.due IS NOT NULL`,
+	dueRecords:     `SELECT m.state,` + recordColumns + `FROM meta m LEFT JOIN records r INDEXED BY records_due ON r.due <= ?1 WHERE m.one = 1 ORDER BY r.due`,
+	expiring:       `SELECT m.state,` + recordColumns + `FROM meta m LEFT JOIN records r INDEXED BY records_expires ON r.expires <= ?1 WHERE m.one = 1 ORDER BY r.expires`,
+	everything:     `SELECT m.state,` + recordColumns + `FROM meta m LEFT JOIN records r ON r.id >= ?1 * 0 WHERE m.one = 1 ORDER BY r.id`,
+	wordByID:       `SELECT data, sum FROM words WHERE id = ?1`,
+	wordByData:     `SELECT id FROM words WHERE data = ?1`,
+	insertWord:     `INSERT INTO words (id, data, sum) VALUES (?1, ?2, ?3)`,
+	timelineOf:     `SELECT id, data FROM timeline WHERE record = ?1 ORDER BY id`,
+	insertEntry:    `INSERT INTO timeline (id, record, data) VALUES (?1, ?2, ?3)`,
+	deleteTimeline: `DELETE FROM timeline WHERE record = ?1`,
+	readSettings:   `SELECT m.state, s.name, s.tenant, s.operation, s.value, s.until FROM meta m LEFT JOIN settings s WHERE m.one = 1 ORDER BY s.name, s.tenant, s.operation`,
+	writeSetting:   `INSERT INTO settings (name, tenant, operation, value, until) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET value = ?4, until = ?5`,
+	deleteSetting:  `DELETE FROM settings WHERE name = ?1 AND tenant = ?2 AND operation = ?3`,
+}
+
+const (
+	// busyTimeout bounds the wait for another process; with the turnstile it is only a foreign program that one waits for.
+	busyTimeout = 10 * time.Second
+	// maxBlob bounds one row. SQLite's memory is 256 MB per connection.
+	maxBlob = 64 << 20
+)
+
+// conn is a connection with its statements. Not safe for concurrent use.
+type conn struct {
+	db    *sqlite3.Conn
+	stmts [numQueries]*sqlite3.Stmt
+}
+
+// connect opens a connection to a store's file and makes sure that a commit on it is durable.
+func (s *Store) connect(ctx context.Context, flags sqlite3.OpenFlag) (*sqlite3.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	db, err := sqlite3.OpenFlags(s.uri, flags|sqlite3.OPEN_READWRITE|sqlite3.OPEN_URI)
+	if err != nil {
+		return nil, err
+	}
+	db.Limit(sqlite3.LIMIT_LENGTH, maxBlob)
+	if err := db.BusyTimeout(busyTimeout); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// settle switches to the write-ahead log and to durable commits, in this order because the first can undo the second, and reads both back.
+func settle(db *sqlite3.Conn, cacheKiB int) error {
+	synchronous := "FULL"
+	if mutant.On("sqlite-normal") {
+		synchronous = "NORMAL"
+	}
+	if err := switchToWAL(db); err != nil {
+		return err
+	}
+	for _, pragma := range []string{
+		"synchronous = " + synchronous,
+		fmt.Sprintf("wal_autocheckpoint = %d", checkpointPages),
+		fmt.Sprintf("cache_size = -%d", cacheKiB),
+		"temp_store = MEMORY",
+		"cell_size_check = ON",
+	} {
+		if err := db.Exec("PRAGMA " + pragma); err != nil {
+			return fmt.Errorf("PRAGMA %s: %w", pragma, err)
+		}
+	}
+	mode, err := pragma(db, "journal_mode")
+	if err != nil {
+		return err
+	}
+	level, err := pragma(db, "synchronous")
+	if err != nil {
+		return err
+	}
+	if mode != "wal" || level != "2" && level != "3" && !mutant.On("sqlite-normal") {
+		return fmt.Errorf("commits are not durable: journal_mode is %s, not wal, or synchronous is %s, not 2 (FULL)", mode, level)
+	}
+	return nil
+}
+
+// switchToWAL retries where another process is opening the same file: this one lock does not use the busy timeout.
+func switchToWAL(db *sqlite3.Conn) error {
+	for deadline := time.Now().Add(busyTimeout); ; {
+		mode, err := pragma(db, "journal_mode = WAL")
+		switch {
+		case err == nil && mode != "wal":
+			return fmt.Errorf("journal_mode stays %s: the file system or VFS has no shared memory", mode)
+		case err == nil:
+			return nil
+		case !errors.Is(err, sqlite3.BUSY) || time.Now().After(deadline):
+			return fmt.Errorf("PRAGMA journal_mode = WAL: %w", err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// pragma runs one and returns its value.
+func pragma(db *sqlite3.Conn, text string) (string, error) {
+	stmt, _, err := db.Prepare("PRAGMA " + text)
+	if err != nil {
+		return "", err
+	}
+	defer stmt.Close()
+	value := ""
+	if stmt.Step() {
+		value = strings.ToLower(stmt.ColumnText(0))
+	}
+	return value, stmt.Err()
+}
+
+// prepare makes a usable connection of an open one.
+func prepare(db *sqlite3.Conn) (*conn, error) {
+	c := &conn{db: db}
+	for q, text := range queries {
+		stmt, _, err := db.PrepareFlags(text, sqlite3.PREPARE_PERSISTENT)
+		if err != nil {
+			return nil, fmt.Errorf("sqlitestore: preparing %q: %w", text, err)
+		}
+		c.stmts[q] = stmt
+	}
+	return c, nil
+}
+
+func (c *conn) close() error {
+	for _, stmt := range c.stmts {
+		if stmt != nil {
+			_ = stmt.Close() // repeats the error of the last step, which was reported
+		}
+	}
+	return c.db.Close()
+}
+
+// exec runs a statement that returns nothing; args are int64 (0: NULL), string, or []byte.
+func (c *conn) exec(q query, args ...any) error {
+	stmt := c.stmts[q]
+	for i, arg := range args {
+		var err error
+		switch v := arg.(type) {
+		case int64:
+			err = stmt.BindInt64(i+1, v)
+		case string:
+			err = stmt.BindText(i+1, v)
+		case []byte:
+			err = stmt.BindBlob(i+1, v)
+		default:
+			err = stmt.BindNull(i + 1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return stmt.Exec()
+}
+
+// null binds 0 as NULL.
+func null(v int64) any {
+	if v == 0 {
+		return nil
+	}
+	return v
+}
+
+// meta reads the store's state.
+func (c *conn) meta() (meta, error) {
+	stmt := c.stmts[readMeta]
+	defer stmt.Reset()
+	if !stmt.Step() {
+		return meta{}, orDamaged(stmt.Err())
+	}
+	return decodeMeta(stmt.ColumnRawBlob(0))
+}
+
+// word reads an interned value from the file.
+func (c *conn) word(id int64) (word, error) {
+	stmt := c.stmts[wordByID]
+	defer stmt.Reset()
+	if err := stmt.BindInt64(1, id); err != nil {
+		return word{}, err
+	}
+	if !stmt.Step() {
+		return word{}, orDamaged(stmt.Err())
+	}
+	data := stmt.ColumnRawBlob(0)
+	if uint32(stmt.ColumnInt64(1)) != checksum(data, id) {
+		return word{}, errDamaged
+	}
+	return decodeWord(data)
+}
+
+// scanRow reads the columns of a row from column 1 on; has is false when the join found none.
+func scanRow(stmt *sqlite3.Stmt, want part) (r row, has bool) {
+	r.id = stmt.ColumnInt64(1)
+	if r.id == 0 {
+		return r, false
+	}
+	r.hash, r.due, r.expires, r.result = stmt.ColumnInt64(2), stmt.ColumnInt64(3), stmt.ColumnInt64(4), stmt.ColumnInt64(5)
+	r.data = stmt.ColumnRawBlob(6)
+	if r.result != 0 && want != noResult {
+		r.head = stmt.ColumnRawBlob(7)
+		if want == whole {
+			r.body = stmt.ColumnRawBlob(8)
+		}
+	}
+	return r, true
+}
+
+func orDamaged(err error) error {
+	if err == nil {
+		return errDamaged
+	}
+	return err
+}
+
+// unreadable turns what SQLite and the decoders say of damaged bytes into ErrUnreadable.
+func unreadable(err error, id einmal.ID) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errDamaged), errors.Is(err, sqlite3.CORRUPT), errors.Is(err, sqlite3.IOERR_DATA), errors.Is(err, sqlite3.NOTADB):
+		return fmt.Errorf("%w: record %d: %v", einmal.ErrUnreadable, id, err)
+	}
+	return err
+}

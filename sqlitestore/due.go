@@ -1,0 +1,237 @@
+package sqlitestore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/einmal-dev/einmal"
+	"github.com/einmal-dev/einmal/internal/mutant"
+)
+
+// Claim implements einmal.Store. An idle store is only read.
+func (s *Store) Claim(ctx context.Context, c einmal.Claim) ([]einmal.Record, error) {
+	if c.Limit <= 0 {
+		return nil, nil
+	}
+	var any bool
+	err := s.read(ctx, func(r *reader) error {
+		due, err := r.due(&c, 1)
+		any = len(due) > 0
+		return err
+	})
+	if err != nil || !any {
+		return nil, err
+	}
+	var claimed []einmal.Record
+	err = s.write(ctx, func(t *tx) (err error) {
+		claimed, err = t.claim(&c)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return claimed, nil
+}
+
+func (t *tx) claim(c *einmal.Claim) ([]einmal.Record, error) {
+	due, err := dueRecordsOf(t.c, t.now, t.wordByID, c, c.Limit)
+	if err != nil {
+		return nil, err
+	}
+	claimed := make([]einmal.Record, 0, len(due))
+	for _, d := range due {
+		d.rec.Seq, d.rec.Due = t.nextSeq(), t.now.Add(c.Lease)
+		if err := t.store(&d.rec, d.at, d.at.result); err != nil {
+			return nil, err
+		}
+		t.stamp(&d.rec)
+		claimed = append(claimed, d.rec)
+	}
+	return claimed, nil
+}
+
+// found is a record with its place.
+type found struct {
+	rec einmal.Record
+	at  place
+}
+
+// dueRecordsOf returns up to limit records that a claim may have, the longest due first. Unreadable ones are passed over.
+func dueRecordsOf(c *conn, now time.Time, word func(int64) (word, error), claim *einmal.Claim, limit int) ([]found, error) {
+	return scan(c.stmts[dueRecords], now, word, limit, func(rec *einmal.Record) bool {
+		return rec.State.Open() && !rec.Due.After(now) && (claim.Operations == nil || slices.Contains(claim.Operations, rec.Operation))
+	})
+}
+
+// scan returns up to limit records of a query over an index of whole seconds, those that are wanted.
+func scan(stmt *sqlite3.Stmt, now time.Time, word func(int64) (word, error), limit int, want func(*einmal.Record) bool) ([]found, error) {
+	defer stmt.Reset()
+	if err := stmt.BindInt64(1, max(now.Unix(), 1)); err != nil {
+		return nil, err
+	}
+	var all []found
+	for len(all) < limit && stmt.Step() {
+		r, has := scanRow(stmt, noResult)
+		if !has {
+			break
+		}
+		rec, err := r.decode(word, noResult)
+		if err == nil && want(&rec) {
+			all = append(all, found{rec, placeOf(&r)})
+		}
+	}
+	return all, stmt.Err()
+}
+
+const (
+	// purgeChunk bounds how long purging holds up other writes.
+	purgeChunk = 100
+	// markEvery is how far the mark in the file may lag while nothing is written but Purge is called.
+	markEvery = time.Minute
+)
+
+// Purge implements einmal.Store. An idle store is only read, but for the clock's mark now and then.
+func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
+	p := purge{limit: limit, touched: map[einmal.ID]bool{}}
+	for {
+		any, err := s.purgeable(ctx, &p)
+		if err != nil || !any {
+			return len(p.touched), err
+		}
+		var chunk []found
+		err = s.write(ctx, func(t *tx) (err error) {
+			chunk, err = t.purge(&p)
+			return err
+		})
+		if err != nil || len(chunk) == 0 {
+			return len(p.touched), err
+		}
+		for i := range chunk {
+			p.count(&chunk[i])
+		}
+	}
+}
+
+// purge is one call of Purge. Every record is touched once.
+type purge struct {
+	limit            int
+	expired, deleted int
+	touched          map[einmal.ID]bool
+}
+
+func (p *purge) count(f *found) {
+	p.touched[f.rec.ID] = true
+	if f.rec.State == einmal.StateExpired {
+		p.deleted++
+	} else {
+		p.expired++
+	}
+}
+
+func (p *purge) wants(rec *einmal.Record, now time.Time) bool {
+	switch {
+	case p.touched[rec.ID]:
+		return false
+	case rec.State == einmal.StateExpired:
+		return p.deleted < p.limit && !rec.RecognisedUntil.Add(rec.Terms.Tombstone).After(now)
+	}
+	return mayExpire(rec.State) && p.expired < p.limit && !rec.RecognisedUntil.After(now)
+}
+
+func mayExpire(s einmal.State) bool {
+	return s == einmal.StateCompleted || s == einmal.StateNotApplied ||
+		s == einmal.StateRunning && mutant.On("purge-running") || s == einmal.StateUnclear && mutant.On("unclear-expires")
+}
+
+// purgeable looks for something to purge, or to write about the clock, on a reading connection.
+func (s *Store) purgeable(ctx context.Context, p *purge) (any bool, err error) {
+	var jumped, tell bool
+	err = s.read(ctx, func(r *reader) error {
+		if err := r.look(); err != nil {
+			return err
+		}
+		if jumped = r.jumped; jumped {
+			tell = !r.meta.jumped
+			return nil
+		}
+		found, err := scan(r.c.stmts[r.c.expiringQuery()], r.now, r.wordByID, 1, func(rec *einmal.Record) bool { return p.wants(rec, r.now) })
+		any = len(found) > 0
+		tell = !any && len(p.touched) == 0 && r.now.Sub(r.meta.highWater()) >= markEvery
+		return err
+	})
+	if err == nil && tell {
+		err = s.write(ctx, func(t *tx) error { t.dirty = true; return nil })
+	}
+	if err == nil && jumped {
+		err = einmal.ErrClockJumped
+	}
+	return any, err
+}
+
+// expiringQuery is the query that purging scans.
+func (c *conn) expiringQuery() query {
+	if mutant.On("purge-running") || mutant.On("unclear-expires") {
+		return everything
+	}
+	return expiring
+}
+
+// purge expires and deletes one chunk and returns it. It leaves p alone, for this transaction may be rolled back and run again.
+func (t *tx) purge(p *purge) ([]found, error) {
+	if t.jumped {
+		return nil, einmal.ErrClockJumped
+	}
+	next := purge{limit: p.limit, expired: p.expired, deleted: p.deleted, touched: p.touched}
+	chunk, err := scan(t.c.stmts[t.c.expiringQuery()], t.now, t.wordByID, purgeChunk, func(rec *einmal.Record) bool {
+		if !next.wants(rec, t.now) {
+			return false
+		}
+		if rec.State == einmal.StateExpired {
+			next.deleted++
+		} else {
+			next.expired++
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range chunk {
+		if err := t.expire(chunk[i]); err != nil {
+			return nil, err
+		}
+	}
+	return chunk, nil
+}
+
+// expire makes a tombstone of a record, or deletes the one that it is.
+func (t *tx) expire(f found) error {
+	rec := &f.rec
+	if rec.State == einmal.StateExpired {
+		t.nextSeq()
+		if err := t.exec(deleteTimeline, int64(rec.ID)); err != nil {
+			return err
+		}
+		return t.exec(deleteRecord, int64(rec.ID))
+	}
+	if f.at.result != 0 {
+		if err := t.exec(deleteResult, f.at.result); err != nil {
+			return err
+		}
+	}
+	was := rec.State
+	rec.State, rec.Result = einmal.StateExpired, nil
+	rec.LeaseUntil, rec.Due = time.Time{}, time.Time{}
+	rec.Changed = t.now
+	rec.Version++
+	rec.Ends = slices.Clone(rec.Ends)
+	for i := range rec.Ends {
+		rec.Ends[i].Result = nil
+	}
+	rec.Seq = t.nextSeq()
+	t.counted(rec.Tenant, was, rec.State)
+	return t.store(rec, f.at, 0)
+}

@@ -1,0 +1,64 @@
+package sqlitestore
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// turnstile lets several handles on one file, in one process or many, write in turns.
+//
+// SQLite's own lock is polled for, and a busy writer takes it again before anybody wakes up: others starve. Here the kernel wakes a waiter, and who
+// waits for the second lock holds the first, so that the last writer cannot overtake him. The locks belong to the open file and go with the process.
+type turnstile struct{ f *os.File }
+
+// Two bytes of the store's file, past its largest size, that SQLite never locks.
+const (
+	turnByte  = 1<<62 + 0
+	writeByte = 1<<62 + 1
+)
+
+// newTurnstile opens the store's file once more; for "" the turnstile does nothing.
+func newTurnstile(path string) (*turnstile, error) {
+	if path == "" {
+		return &turnstile{}, nil
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("sqlitestore: %w", err)
+	}
+	return &turnstile{f}, nil
+}
+
+// lock waits for this handle's turn. An error is no reason not to write: SQLite's own lock still protects the file.
+func (t *turnstile) lock() {
+	if t.f == nil {
+		return
+	}
+	t.set(turnByte, unix.F_WRLCK)
+	t.set(writeByte, unix.F_WRLCK)
+	t.set(turnByte, unix.F_UNLCK)
+}
+
+func (t *turnstile) unlock() {
+	if t.f != nil {
+		t.set(writeByte, unix.F_UNLCK)
+	}
+}
+
+func (t *turnstile) set(at int64, kind int16) {
+	for {
+		err := unix.FcntlFlock(t.f.Fd(), unix.F_OFD_SETLKW, &unix.Flock_t{Type: kind, Start: at, Len: 1})
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+func (t *turnstile) close() {
+	if t.f != nil {
+		_ = t.f.Close() // it was never written to
+	}
+}

@@ -1,0 +1,208 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/einmal-dev/einmal"
+	"github.com/einmal-dev/einmal/internal/mutant"
+)
+
+// Reserve implements einmal.Store.
+func (s *Store) Reserve(ctx context.Context, r einmal.Reservation) (einmal.Record, bool, error) {
+	hash := s.hash(&r.Identity)
+	if s.known.has(hash) {
+		rec, err := s.Get(ctx, einmal.Ref{Identity: r.Identity})
+		if !errors.Is(err, einmal.ErrNotFound) {
+			return rec, false, err
+		}
+	}
+	var (
+		rec     einmal.Record
+		created bool
+	)
+	err := s.write(ctx, func(t *tx) (err error) {
+		rec, created, err = t.reserve(&r, hash)
+		return err
+	})
+	if err != nil {
+		return einmal.Record{}, false, err
+	}
+	s.known.add(hash)
+	return rec, created, nil
+}
+
+func (t *tx) reserve(r *einmal.Reservation, hash int64) (einmal.Record, bool, error) {
+	rec, err := t.find(hash, &r.Identity)
+	if !errors.Is(err, einmal.ErrNotFound) {
+		return rec, false, err
+	}
+	if err := t.mayStart(&r.Identity, r.Seen); err != nil {
+		return einmal.Record{}, false, err
+	}
+	if err := t.withinLimits(r.Tenant, r.Limits); err != nil {
+		return einmal.Record{}, false, err
+	}
+	switch {
+	case r.KeyTime.IsZero():
+	case t.now.Sub(r.KeyTime) > r.Terms.Window:
+		return einmal.Record{}, false, einmal.ErrKeyTooOld
+	case r.KeyTime.Sub(t.now) > einmal.MaxKeySkew:
+		return einmal.Record{}, false, einmal.ErrKeyFromFuture
+	}
+	lease := t.now.Add(r.Terms.Lease)
+	rec = einmal.Record{
+		Identity: r.Identity, Principal: r.Principal, Fingerprint: r.Fingerprint, PartnerKey: r.PartnerKey, Terms: r.Terms,
+		State: einmal.StateRunning, Attempt: 1, Version: 1, Nonce: r.Nonce,
+		Ends:    []einmal.AttemptEnd{{Attempt: 1, Holder: r.Holder}},
+		Created: t.now, Changed: t.now, LeaseUntil: lease, Due: lease, RecognisedUntil: t.now.Add(r.Terms.Window),
+	}
+	if err := t.insert(&rec, hash); err != nil {
+		return einmal.Record{}, false, err
+	}
+	t.counted(rec.Tenant, 0, rec.State)
+	t.stamp(&rec)
+	return rec, true, nil
+}
+
+// insert gives a new record its ID and its row.
+func (t *tx) insert(rec *einmal.Record, hash int64) error {
+	terms, holders, err := t.wordsOf(rec) // which may take a sequence of their own
+	if err != nil {
+		return err
+	}
+	rec.Seq = t.nextSeq()
+	rec.ID = einmal.ID(rec.Seq)
+	r := row{hash: hash}
+	r.columns(rec)
+	t.encode(&r, rec, terms, holders)
+	r.data = append(r.data, make([]byte, slack)...)
+	r.seal()
+	return t.exec(insertRecord, r.id, r.hash, r.due, r.data)
+}
+
+// Apply implements einmal.Store.
+func (s *Store) Apply(ctx context.Context, c einmal.Change) (einmal.Record, error) {
+	var rec einmal.Record
+	err := s.write(ctx, func(t *tx) (err error) {
+		rec, err = t.apply(&c)
+		return err
+	})
+	if err != nil {
+		return einmal.Record{}, err
+	}
+	return rec, nil
+}
+
+func (t *tx) apply(c *einmal.Change) (einmal.Record, error) {
+	rec, at, err := t.load(c.ID)
+	if err != nil {
+		return rec, err
+	}
+	if !planted(c.Guard).Holds(&rec) {
+		return rec, &einmal.StaleError{Record: rec, Tried: c.Guard}
+	}
+	if c.Guard.Start {
+		if err := t.mayStart(&rec.Identity, c.Seen); err != nil {
+			return rec, err
+		}
+		if c.Guard.MaxAge != 0 && t.jumped {
+			return rec, einmal.ErrClockJumped
+		}
+	}
+	was := rec.State
+	if err := change(&rec, c, t.now); err != nil {
+		return rec, err
+	}
+	rec.Seq = t.nextSeq()
+	result := at.result
+	if c.Kind == einmal.Transition {
+		if result, err = t.replaceResult(&rec, at.result); err != nil {
+			return rec, err
+		}
+	}
+	if err := t.store(&rec, at, result); err != nil {
+		return rec, err
+	}
+	if c.Entry != nil {
+		if err := t.exec(insertEntry, t.nextSeq(), int64(rec.ID), encodeEntry(c.Entry, t.now, int64(rec.ID))); err != nil {
+			return rec, err
+		}
+	}
+	t.counted(rec.Tenant, was, rec.State)
+	t.stamp(&rec)
+	return rec, nil
+}
+
+// planted is the guard less what a mutant forgets.
+func planted(g einmal.Guard) einmal.Guard {
+	switch {
+	case mutant.On("renewal-revives"):
+		g.LeaseHeld = false
+	case mutant.On("version-not-checked"):
+		g.Version = 0
+	case mutant.On("no-fence"):
+		g.Attempt = 0
+	}
+	return g
+}
+
+// change makes the change on a record whose guard holds.
+func change(rec *einmal.Record, c *einmal.Change, now time.Time) error {
+	switch c.Kind {
+	case einmal.Transition:
+		if c.State != rec.State {
+			rec.Escalations = 0
+		}
+		rec.State, rec.Attempt, rec.Verdict, rec.Reason, rec.Attention = c.State, c.Attempt, c.Verdict, c.Reason, c.Attention
+		rec.Ends, rec.Result = c.Ends, c.Result
+		rec.Nonce, rec.Changed = c.Nonce, now
+		rec.Version++
+		if c.LeaseFor != 0 {
+			rec.LeaseUntil = now.Add(c.LeaseFor)
+		}
+		if c.DueIn != 0 {
+			rec.Due = now.Add(c.DueIn)
+		}
+		if until := now.Add(c.Recognise); c.Recognise != 0 && until.After(rec.RecognisedUntil) {
+			rec.RecognisedUntil = until
+		}
+		if rec.State != einmal.StateRunning {
+			rec.LeaseUntil = time.Time{}
+		}
+		if !rec.State.Open() {
+			rec.Due = time.Time{}
+		}
+	case einmal.Renewal:
+		rec.LeaseUntil, rec.Due = now.Add(c.LeaseFor), now.Add(c.LeaseFor)
+	case einmal.Note:
+		if c.DueIn != 0 {
+			rec.Due = now.Add(c.DueIn)
+			rec.Escalations++
+		}
+		rec.Attention = rec.Attention || c.Attention
+	default:
+		return fmt.Errorf("sqlitestore: unknown kind of change %d", c.Kind)
+	}
+	return nil
+}
+
+// replaceResult writes the record's result in place of the one that it had and returns the new row's ID.
+func (t *tx) replaceResult(rec *einmal.Record, old int64) (id int64, err error) {
+	if old != 0 {
+		if err := t.exec(deleteResult, old); err != nil {
+			return 0, err
+		}
+	}
+	if rec.Result == nil {
+		return 0, nil
+	}
+	id = rec.Seq
+	var body any
+	if len(rec.Result.Body) > 0 {
+		body = rec.Result.Body
+	}
+	return id, t.exec(insertResult, id, sealedHead(rec.Result, int64(rec.ID), id), body)
+}

@@ -1,0 +1,250 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/einmal-dev/einmal"
+	"github.com/einmal-dev/einmal/internal/crashpoint"
+	"github.com/einmal-dev/einmal/internal/mutant"
+)
+
+// maxBatch bounds how many writes share a commit, and with it how long another process waits for its turn.
+const maxBatch = 256
+
+// op is one write that waits for the writer. Who gives up before the writer takes it takes it out.
+type op struct {
+	run   func(*tx) error
+	err   error
+	taken atomic.Bool
+	done  chan struct{}
+}
+
+// write has the writer run a step in a transaction and returns when it is durable. The step's own error means that it wrote nothing.
+// When ctx ends while the step is under way, its fate is unknown, and so is what it returned through its variables.
+func (s *Store) write(ctx context.Context, run func(*tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	o := &op{run: run, done: make(chan struct{})}
+	if !s.writer.put(o) {
+		return einmal.ErrStoreClosed
+	}
+	select {
+	case <-o.done:
+		return o.err
+	case <-ctx.Done():
+	}
+	if o.taken.CompareAndSwap(false, true) {
+		return ctx.Err()
+	}
+	return fmt.Errorf("sqlitestore: gave up waiting for a write that was begun: %w", ctx.Err())
+}
+
+// writer is the only goroutine of a handle that writes. It takes whatever has come while the last commit was under way and commits it at once.
+type writer struct {
+	store *Store
+	c     *conn // nil after an I/O error
+
+	buf     []byte // for encoding, reused
+	holders []int64
+
+	mu     sync.Mutex
+	queue  []*op
+	closed bool
+	wake   chan struct{} // of capacity 1
+	ended  chan struct{}
+
+	// What the last transaction left behind. It counts while the store's sequence and epoch are these.
+	seq, epoch int64
+	settings   []einmal.Setting // nil: not read
+	open       map[string]*openCount
+}
+
+func newWriter(s *Store, c *conn) *writer {
+	return &writer{store: s, c: c, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+}
+
+// forget drops what is remembered between transactions.
+func (w *writer) forget() { w.seq, w.settings, w.open = -1, nil, nil }
+
+func (w *writer) put(o *op) bool {
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return false
+	}
+	w.queue = append(w.queue, o)
+	w.mu.Unlock()
+	w.signal()
+	return true
+}
+
+func (w *writer) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close lets the writer finish what is queued and waits for it.
+func (w *writer) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.signal()
+	<-w.ended
+}
+
+// take moves up to maxBatch queued writes to batch; it waits for the first. more is false when the writer was closed and none is left.
+func (w *writer) take(batch []*op) (_ []*op, more bool) {
+	for {
+		w.mu.Lock()
+		n := min(len(w.queue), maxBatch)
+		for _, o := range w.queue[:n] {
+			if o.taken.CompareAndSwap(false, true) {
+				batch = append(batch, o)
+			}
+		}
+		rest := copy(w.queue, w.queue[n:])
+		clear(w.queue[rest:])
+		w.queue = w.queue[:rest]
+		closed := w.closed
+		w.mu.Unlock()
+		switch {
+		case len(batch) > 0:
+			return batch, true
+		case rest > 0:
+		case closed:
+			return nil, false
+		default:
+			<-w.wake
+		}
+	}
+}
+
+func (w *writer) loop() {
+	defer close(w.ended)
+	var batch []*op
+	for {
+		var more bool
+		if batch, more = w.take(batch[:0]); !more {
+			return
+		}
+		w.together(batch)
+		for i, o := range batch {
+			close(o.done)
+			batch[i] = nil
+		}
+	}
+}
+
+// together commits a batch in one transaction. When one of them breaks it, each goes alone.
+func (w *writer) together(batch []*op) {
+	broke, err := w.transact(batch)
+	switch {
+	case err == nil:
+	case broke && len(batch) > 1 && !brokenFile(err) && !mutant.On("neighbour-fails"):
+		for i := range batch {
+			w.together(batch[i : i+1])
+		}
+	default:
+		for _, o := range batch {
+			o.err = err
+		}
+	}
+}
+
+// transact runs a batch in one transaction. Their own errors are in the ops; broke says that one of them, and not the transaction itself, failed.
+func (w *writer) transact(batch []*op) (broke bool, err error) {
+	if w.c == nil {
+		if w.c, err = w.store.openWriter(context.Background()); err != nil {
+			return false, err
+		}
+	}
+	w.store.turn.lock()
+	defer w.store.turn.unlock()
+
+	crashpoint.Here("sqlite: before begin")
+	if err := w.c.exec(begin); err != nil {
+		w.failed(err)
+		return false, fmt.Errorf("sqlitestore: begin: %w", err)
+	}
+	t := &tx{Store: w.store, c: w.c, w: w}
+	if err := t.open(); err != nil {
+		w.undo(err)
+		return false, unreadableMeta(err)
+	}
+	for _, o := range batch {
+		o.err = o.run(t)
+		if failure := new(sqlite3.Error); t.broken == nil && errors.As(o.err, &failure) {
+			t.broken = o.err
+		}
+		if t.broken != nil {
+			w.undo(t.broken)
+			return true, fmt.Errorf("sqlitestore: %w", t.broken)
+		}
+	}
+	if !t.dirty {
+		w.undo(nil)
+		return false, nil
+	}
+	if err := t.seal(); err != nil {
+		w.undo(err)
+		return false, fmt.Errorf("sqlitestore: %w", err)
+	}
+	crashpoint.Here("sqlite: before commit")
+	if err := w.c.exec(commit); err != nil {
+		w.undo(err)
+		return false, fmt.Errorf("sqlitestore: commit, which may have happened all the same: %w", err)
+	}
+	crashpoint.Here("sqlite: after commit")
+	w.seq, w.epoch = t.meta.seq, t.meta.epoch
+	for word, id := range t.words {
+		w.store.vocabulary.add(id, word)
+	}
+	return false, nil
+}
+
+// undo rolls back and forgets; cause is nil where nothing was written.
+func (w *writer) undo(cause error) {
+	if cause != nil {
+		w.forget()
+	}
+	if !w.c.db.GetAutocommit() {
+		if err := w.c.exec(rollback); err != nil && cause == nil {
+			cause = err
+		}
+	}
+	w.failed(cause)
+}
+
+// failed gives up the connection after an error that leaves it in doubt.
+func (w *writer) failed(err error) {
+	if err == nil || !brokenFile(err) && w.c.db.GetAutocommit() {
+		return
+	}
+	w.store.log.Error("sqlitestore: the writer's connection is opened again", "error", err)
+	w.forget()
+	if err := w.c.close(); err != nil {
+		w.store.log.Error("sqlitestore: closing the broken connection", "error", err)
+	}
+	w.c = nil
+}
+
+// brokenFile reports whether an error is about the file and not about one row.
+func brokenFile(err error) bool {
+	for _, code := range []sqlite3.ErrorCode{
+		sqlite3.IOERR, sqlite3.FULL, sqlite3.CORRUPT, sqlite3.NOTADB, sqlite3.CANTOPEN, sqlite3.READONLY, sqlite3.PROTOCOL, sqlite3.NOMEM,
+	} {
+		if errors.Is(err, code) {
+			return true
+		}
+	}
+	return false
+}
