@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/user"
+
+	"github.com/spf13/cobra"
+
+	"github.com/einmal-dev/einmal"
+	"github.com/einmal-dev/einmal/cmd/einmal/internal/opview"
+	"github.com/einmal-dev/einmal/cmd/einmal/internal/term"
+)
+
+func (a *app) resolveCommand() *cobra.Command {
+	var store storeFlag
+	var ref reference
+	var answer answerFlags
+	var asJSON bool
+	var r einmal.Resolution
+	cmd := &cobra.Command{
+		Use:   "resolve ID",
+		Short: "Settle an unclear operation, with a reason",
+		Long: `Settle an unclear operation, after you found out at the partner what happened.
+
+  --as applied      it happened. Give the answer that its callers shall get with
+                    --result, --status and --header, or say --result-unknown.
+  --as not-applied  it did not happen. The caller's next request runs it again.
+                    If it happened after all, it happens twice: be sure.
+  --as withdrawn    it did not happen and shall not. The key is closed for ever.
+
+Reason, actor and time are kept in the timeline. An operation that changed since
+you looked at it (--version) is left as it is. "Not applied" and "withdrawn" are
+refused while an attempt is not provably over, since it could still cause the
+effect; --accept-live takes that risk.`,
+		Example: `  einmal operations resolve op_1q8z… --as applied --reason "payment 812 is there, ticket 4711" \
+    --result answer.json --status 201 --header 'Content-Type: application/json'
+  einmal operations resolve op_1q8z… --as not-applied --reason "the partner has no such payment"
+  einmal operations resolve op_1q8z… --as withdrawn --reason "customer gave up" --link https://tickets.example.com/4711`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := ref.set(args); err != nil {
+				return err
+			}
+			if r.As == "" {
+				return usage("--as: applied, not-applied or withdrawn?")
+			}
+			if r.As != einmal.ResolveApplied && r.As != einmal.ResolveNotApplied && r.As != einmal.ResolveWithdrawn {
+				return usage("--as: unknown resolution %q: use applied, not-applied or withdrawn", r.As)
+			}
+			if r.Reason == "" {
+				return usage("--reason: say how you know; it is kept in the timeline")
+			}
+			if r.Actor == "" {
+				return usage("--actor: say who you are")
+			}
+			var err error
+			if r.Result, err = answer.result(a.in, r.As); err != nil {
+				return err
+			}
+			return a.withOperator(cmd.Context(), &store, func(o *einmal.Operator) error {
+				return a.resolve(cmd.Context(), o, &ref, r, asJSON)
+			})
+		},
+	}
+	store.add(cmd)
+	ref.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar((*string)(&r.As), "as", "", "applied, not-applied or withdrawn")
+	flags.StringVar(&r.Reason, "reason", "", "how you know; required")
+	flags.StringVar(&r.Actor, "actor", thisPerson(), "who you are")
+	flags.StringVar(&r.Link, "link", "", "evidence: a ticket, a line of the partner's statement")
+	flags.Int64Var(&r.Version, "version", 0, "the version that you saw (default: the one that is there now)")
+	flags.BoolVar(&r.AcceptLive, "accept-live", false, "accept that an attempt which is not provably over could still cause the effect")
+	flags.BoolVar(&asJSON, "json", false, "one JSON document: the operation afterwards")
+	answer.add(flags)
+	return cmd
+}
+
+func (a *app) resolve(ctx context.Context, o *einmal.Operator, ref *reference, r einmal.Resolution, asJSON bool) error {
+	op, err := ref.find(ctx, o)
+	if err != nil {
+		return err
+	}
+	r.ID = op.ID
+	if r.Version == 0 {
+		r.Version = op.Version
+	}
+	if err := refuseLive(o, &op, &r); err != nil {
+		return err
+	}
+	if !asJSON {
+		a.announce(&op, &r)
+	}
+	after, err := o.Resolve(ctx, r)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		ref := reference{id: after.ID}
+		d, err := ref.detail(ctx, o)
+		if err != nil {
+			return err
+		}
+		return d.JSON(a.out)
+	}
+	a.out.Printf("%s resolved: version %d\n", a.out.Green("✓"), after.Version)
+	a.out.Paragraph("  ", "Who sends the request again gets: "+opview.Callers(&after))
+	return nil
+}
+
+// announce says what is about to be changed.
+func (a *app) announce(op *einmal.Operation, r *einmal.Resolution) {
+	a.out.Printf("%s\n", a.out.Bold(op.ID))
+	a.out.Printf("  %s, tenant %s, key %s\n", op.Operation, term.Safe(op.Tenant), term.Safe(op.Key))
+	a.out.Printf("  %v since %s, version %d\n", op.State, term.When(op.Changed, op.Now), r.Version)
+	to := map[einmal.ResolveAs]string{
+		einmal.ResolveApplied:    "completed: it happened",
+		einmal.ResolveNotApplied: "not_applied: it did not happen, and may run again",
+		einmal.ResolveWithdrawn:  "withdrawn: it did not happen and shall not",
+	}[r.As]
+	switch {
+	case r.As == einmal.ResolveApplied && r.Result == nil:
+		to += ", with an answer that is not known"
+	case r.As == einmal.ResolveApplied:
+		to += ", with the answer that you gave"
+	}
+	a.out.Printf("  → %s\n", to)
+	a.out.Printf("  %s, by %s\n", term.Safe(r.Reason), term.Safe(r.Actor))
+}
+
+// refuseLive says it in this command's words when an attempt could still cause the effect.
+func refuseLive(o *einmal.Operator, op *einmal.Operation, r *einmal.Resolution) error {
+	if r.As == einmal.ResolveApplied || r.AcceptLive || !opview.Resolvable(op) {
+		return nil
+	}
+	for _, l := range o.AttemptsOver(*op) {
+		if !l.Over {
+			return fail("stop its process first, or accept the risk with --accept-live",
+				"attempt %d is not provably over (%s): it could still cause the effect", l.Attempt, l.Why)
+		}
+	}
+	return nil
+}
+
+// thisPerson is user@host, "" where neither is known.
+func thisPerson() string {
+	name := os.Getenv("SUDO_USER")
+	if u, err := user.Current(); err == nil && name == "" {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	switch {
+	case name == "":
+		return ""
+	case err != nil:
+		return name
+	}
+	return name + "@" + host
+}
