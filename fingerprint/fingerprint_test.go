@@ -198,7 +198,7 @@ func TestSumDoesNotChangeItsParts(t *testing.T) {
 	t.Parallel()
 	body := []byte("body")
 	p := fingerprint.Parts{Body: body, Fields: []fingerprint.Field{{Name: "b"}, {Name: "a"}}}
-	if sum(t, p) != sum(t, p) || string(body) != "body" || p.Fields[0].Name != "b" {
+	if first, second := sum(t, p), sum(t, p); first != second || string(body) != "body" || p.Fields[0].Name != "b" {
 		t.Errorf("changed: %+v", p)
 	}
 }
