@@ -49,8 +49,8 @@ func (x *exchange) answer(out einmal.Outcome, err error) error {
 		x.recorded(h, &out)
 		x.problem(x.w, x.unclear(&out.Operation))
 	}
-	if x.fnErr != nil && einmal.EndOf(x.fnErr) == einmal.EndOpen {
-		return x.fnErr
+	if x.fnErr != nil {
+		x.log.WarnContext(x.r.Context(), "einmalhttp: a handler answered and returned an error", "operation", x.op.name, "id", out.Operation.ID, "error", x.fnErr)
 	}
 	return nil
 }

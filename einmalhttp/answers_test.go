@@ -22,6 +22,7 @@ import (
 type steeredStore struct {
 	einmal.Store
 	reserve, apply, get atomic.Pointer[error]
+	found               chan struct{} // if set, gets a value for each request that met a record
 }
 
 func failWith(p *atomic.Pointer[error], err error) { p.Store(&err) }
@@ -31,7 +32,11 @@ func (s *steeredStore) Reserve(ctx context.Context, r einmal.Reservation) (einma
 	if err := s.reserve.Load(); err != nil {
 		return einmal.Record{}, false, *err
 	}
-	return s.Store.Reserve(ctx, r)
+	rec, created, err := s.Store.Reserve(ctx, r)
+	if err == nil && !created && s.found != nil {
+		s.found <- struct{}{}
+	}
+	return rec, created, err
 }
 
 func (s *steeredStore) Apply(ctx context.Context, c einmal.Change) (einmal.Record, error) {

@@ -38,10 +38,10 @@ func (h *wrapped) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Serve does one request for frameworks whose handlers return errors. fn must run the framework's handler on the writer and request that it gets.
 //
-// An error of fn says how the attempt ended: einmal.Final a refusal, einmal.NoEffect that nothing happened, any other that nobody knows. Where fn wrote
-// no answer, nothing is written and the error is returned, for the framework to answer. An answer under 400 beside an error is dropped. An answer of 400
-// or more is sent, and the error is returned unless it is Final or NoEffect. A Final that was not answered inside fn comes back as *einmal.Refusal, the
-// first time and every time, so that the framework answers it alike.
+// An error of fn says how the attempt ended: einmal.Final a refusal, einmal.NoEffect that nothing happened, any other that nobody knows. An error is
+// returned only where nothing was written, for the framework to answer. So an answer of 400 or more that fn wrote beside its error is sent, and the
+// error logged; an answer under 400 beside an error is dropped. A Final that was not answered inside fn comes back as *einmal.Refusal, the first time
+// and every time, so that the framework answers it alike.
 //
 // fn returning nil without having written anything is no answer: the framework may have kept an error for later. The operation is unclear then.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, op *einmal.Op, fn func(http.ResponseWriter, *http.Request) error) error {

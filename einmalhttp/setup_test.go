@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -33,28 +34,30 @@ type api struct {
 	server  *httptest.Server
 	mux     *http.ServeMux
 	client  *http.Client
-	logged  *bytes.Buffer
+	logged  *logBuffer
 	effect  atomic.Int64 // how often a handler ran
+	forbid  atomic.Bool  // Authorize says no
 	mu      sync.Mutex
 	callers map[string]einmal.Caller // by bearer token
 }
 
 type options struct {
-	store  einmal.Store
-	config einmalhttp.Config
-	engine einmal.Config
-	http2  bool
+	store     einmal.Store
+	config    einmalhttp.Config
+	engine    einmal.Config
+	http2     bool
+	authorize bool // ask a.forbid
 }
 
 // newAPI starts a server. Callers are "alice" (the default), "bob" of the same tenant, and "eve" of another.
 func newAPI(t *testing.T, o options) *api {
 	t.Helper()
-	a := &api{t: t, mux: http.NewServeMux(), logged: new(bytes.Buffer), callers: map[string]einmal.Caller{
+	a := &api{t: t, mux: http.NewServeMux(), logged: new(logBuffer), callers: map[string]einmal.Caller{
 		"alice": {Tenant: "acme", Principal: "alice"},
 		"bob":   {Tenant: "acme", Principal: "bob"},
 		"eve":   {Tenant: "other", Principal: "alice"},
 	}}
-	log := slog.New(slog.NewTextHandler(&lockedWriter{w: a.logged}, nil))
+	log := slog.New(slog.NewTextHandler(a.logged, nil))
 	if o.engine.Store = o.store; o.store == nil {
 		o.engine.Store = memstore.New()
 	}
@@ -65,6 +68,14 @@ func newAPI(t *testing.T, o options) *api {
 	}
 	if o.config.Identify == nil {
 		o.config.Identify = a.identify
+	}
+	if o.authorize {
+		o.config.Authorize = func(*http.Request, einmal.Operation) error {
+			if a.forbid.Load() {
+				return errors.New("secret reason")
+			}
+			return nil
+		}
 	}
 	o.config.Log = log
 	a.idem = einmalhttp.New(a.engine, o.config)
@@ -91,15 +102,22 @@ func newAPI(t *testing.T, o options) *api {
 	return a
 }
 
-type lockedWriter struct {
+// logBuffer keeps the log, which servers write to from many goroutines.
+type logBuffer struct {
 	mu sync.Mutex
-	w  io.Writer
+	b  bytes.Buffer
 }
 
-func (l *lockedWriter) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.w.Write(p)
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func (a *api) identify(r *http.Request) (einmal.Caller, error) {
