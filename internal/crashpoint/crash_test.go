@@ -54,7 +54,8 @@ func (s *scene) run(dir, key string, k int) report {
 		return report{}
 	}
 	var r report
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+	lines := bytes.Split(bytes.TrimSpace(stdout.Bytes()), []byte("\n"))
+	if err := json.Unmarshal(lines[len(lines)-1], &r); err != nil {
 		s.t.Errorf("%s: %v in %q", key, err, stdout.String())
 	}
 	return r
@@ -122,10 +123,7 @@ func TestKilledAtEveryCrashPoint(t *testing.T) {
 		}
 		want = n
 	}
-	binary := filepath.Join(t.TempDir(), "victim")
-	if out, err := exec.Command("go", "build", "-tags", "crashpoints", "-o", binary, "./victim").CombinedOutput(); err != nil {
-		t.Fatalf("building the victim: %v\n%s", err, out)
-	}
+	binary := victim(t)
 	for _, class := range []string{"opaque", "keyed"} {
 		t.Run(class, func(t *testing.T) {
 			t.Parallel()
@@ -145,6 +143,32 @@ func TestKilledAtEveryCrashPoint(t *testing.T) {
 			}
 		})
 	}
+}
+
+// victim is the victim's binary, built once.
+func victim(t *testing.T) string {
+	t.Helper()
+	binary, err := buildVictim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+var buildVictim = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(os.TempDir(), fmt.Sprintf("einmal-victim-%d", os.Getpid()))
+	if out, err := exec.Command("go", "build", "-tags", "crashpoints", "-o", binary, "./victim").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the victim: %w\n%s", err, out)
+	}
+	return binary, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if binary, err := buildVictim(); err == nil {
+		_ = os.Remove(binary)
+	}
+	os.Exit(code)
 }
 
 // killAll walks over the crash points of the first process; for each, over those of the one after it.

@@ -1,4 +1,5 @@
-// Victim runs one operation against a partner and says how it ended. A test kills it at every crash point (go build -tags crashpoints).
+// Victim runs one operation against a partner, by one caller or by several at once, and says how it ended for each. A test kills it at every crash
+// point (go build -tags crashpoints).
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/einmal-dev/einmal"
@@ -19,12 +21,13 @@ import (
 	"github.com/einmal-dev/einmal/sqlitestore"
 )
 
-// Report is the victim's last line.
+// Report is a line of the victim's: a caller's end, or, with Waits, that a caller met the first "in-progress".
 type Report struct {
 	Answer  string `json:"answer,omitempty"`
 	Problem string `json:"problem,omitempty"`
 	Next    string `json:"next,omitempty"`
-	Ran     int    `json:"ran"` // attempts of this process
+	Ran     int    `json:"ran"` // attempts of this caller
+	Waits   bool   `json:"waits,omitempty"`
 }
 
 func main() {
@@ -32,37 +35,62 @@ func main() {
 	class := flag.String("class", "opaque", "opaque or keyed")
 	partner := flag.String("partner", "", "the partner's URL")
 	key := flag.String("key", "", "the operation's key")
+	callers := flag.Int("callers", 1, "how many call at once")
+	lease := flag.Duration("lease", 100*time.Millisecond, "the operation's lease")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	report, err := run(ctx, *path, *class, *partner, *key)
-	if err != nil {
+	if err := run(ctx, *path, *class, *partner, *key, *callers, *lease); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(report)
 }
 
-func run(ctx context.Context, path, class, partner, key string) (report Report, err error) {
+func run(ctx context.Context, path, class, partner, key string, callers int, lease time.Duration) (err error) {
 	store, err := sqlitestore.Open(ctx, path, sqlitestore.Options{Create: true})
 	if err != nil {
-		return report, err
+		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	eng, err := einmal.New(einmal.Config{Store: store, Poll: 20 * time.Millisecond, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
-		return report, err
+		return err
 	}
 	defer func() { err = errors.Join(err, eng.Close(ctx)) }()
 	policy := einmal.Policy{
-		Name: "pay", Owner: "test", Window: time.Hour, Deadline: 5 * time.Second, Lease: 100 * time.Millisecond,
+		Name: "pay", Owner: "test", Window: time.Hour, Deadline: 5 * time.Second, Lease: lease,
 		Rules: &einmal.Rules{MaxAttempts: 1000, Backoff: time.Millisecond},
 	}
 	if class == "keyed" {
 		policy.Effect = einmal.Keyed(time.Hour)
 	}
 	op := eng.Define(policy)
+	var print sync.Mutex
+	say := func(r Report) {
+		print.Lock()
+		defer print.Unlock()
+		_ = json.NewEncoder(os.Stdout).Encode(r)
+	}
+	errs := make(chan error)
+	for range callers {
+		go func() {
+			report, err := call(ctx, op, partner, key, func() { say(Report{Waits: true}) })
+			if err == nil {
+				say(report)
+			}
+			errs <- err
+		}()
+	}
+	for range callers {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+// call repeats the operation until its outcome is known, or somebody has to resolve it.
+func call(ctx context.Context, op *einmal.Op, partner, key string, waits func()) (report Report, err error) {
 	call := einmal.Call{Caller: einmal.Caller{Tenant: "t", Principal: "p"}, Key: key, Input: key}
+	met := false
 	for {
 		answer, err := einmal.Do(ctx, op, call, func(ctx context.Context, partnerKey string) (string, error) {
 			report.Ran++
@@ -78,6 +106,10 @@ func run(ctx context.Context, path, class, partner, key string) (report Report, 
 		case problem.Next == contract.NextResolve:
 			report.Problem, report.Next = string(problem.Kind), string(problem.Next)
 			return report, nil
+		}
+		if !met && errors.Is(err, einmal.ErrInProgress) {
+			met = true
+			waits()
 		}
 		if ctx.Err() != nil {
 			return report, fmt.Errorf("no end in sight: %w", err)
