@@ -79,6 +79,7 @@ func (t *tx) writeSettings(set []einmal.Setting) ([]einmal.Setting, error) {
 		return nil, err
 	}
 	t.nextSeq()
+	t.dirty = true // the sequence that is returned must be there
 	t.w.settings = nil
 	for i := range set {
 		if err := t.set(&set[i], there); err != nil {

@@ -99,17 +99,22 @@ func newStore(path string, o Options) *Store {
 	}
 	switch {
 	case strings.HasPrefix(path, "file:"):
-	case o.VFS != "":
-		s.uri = "file:" + (&url.URL{Path: path}).EscapedPath() + "?vfs=" + url.QueryEscape(o.VFS)
-	default:
+		return s
+	case o.VFS == "":
 		s.path = path
 		s.runDir = path + ".run"
-		s.uri = "file:" + strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
-		if filepath.IsAbs(path) {
-			s.uri = "file://" + strings.TrimPrefix(s.uri, "file:")
-		}
 	}
+	s.uri = fileURI(path, bundle(o.VFS))
 	return s
+}
+
+// fileURI names a plain path and a VFS.
+func fileURI(path, vfs string) string {
+	uri := strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)
+	if filepath.IsAbs(path) {
+		uri = "//" + uri
+	}
+	return "file:" + uri + "?vfs=" + url.QueryEscape(vfs)
 }
 
 // RunDir is a folder beside the file for what belongs to running processes, such as lock files. It is made on demand. "" where there is none: the
