@@ -132,7 +132,7 @@ var claimCases = []testCase{
 				var mu sync.Mutex
 				var got []einmal.ID
 				e.together(8, func(i int) error {
-					for {
+					for range 10 * len(want) {
 						claimed, err := e.handle(i).Claim(e.ctx, einmal.Claim{Operations: []string{e.op}, Limit: 1 + i, Lease: lease})
 						if err != nil || len(claimed) == 0 {
 							return err
@@ -141,6 +141,7 @@ var claimCases = []testCase{
 						got = append(got, idsOf(claimed)...)
 						mu.Unlock()
 					}
+					return nil
 				})
 				e.sameIDs(fmt.Sprintf("round %d, all claims together", round+1), got, want)
 			}

@@ -105,10 +105,7 @@ var clockCases = []testCase{
 				{-einmal.MaxClockStep - time.Minute, true},
 			} {
 				e.accept()
-				for _, s := range e.handles {
-					_ = s.Close()
-				}
-				e.handles = nil
+				e.close()
 				e.maker.Jump(absence.of)
 				e.a = e.open()
 				_, err := e.a.Purge(e.ctx, 1)
@@ -180,11 +177,11 @@ func (e *env) touch() {
 
 // accept lets every handle notice a jump and then accepts the clock.
 func (e *env) accept() {
-	for _, s := range e.handles {
+	for _, s := range e.handles() {
 		_, _ = s.Purge(e.ctx, 1)
 	}
-	e.settings(e.handles[len(e.handles)-1], einmal.Setting{Name: "clock", Value: "accept"})
-	for _, s := range e.handles {
+	e.settings(e.handles()[0], einmal.Setting{Name: "clock", Value: "accept"})
+	for _, s := range e.handles() {
 		if _, err := s.Purge(e.ctx, 1); err != nil {
 			e.see("Purge after the clock was accepted: %v", err)
 		}

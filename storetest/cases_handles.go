@@ -15,7 +15,6 @@ var handleCases = []testCase{
 		rule: "a write is durable when its method returns nil: after the handle is closed, a handle opened later reads it, whatever kind of write it was",
 		check: func(e *env) {
 			var recs []einmal.Record
-			first := e.a
 			keep := func(rec einmal.Record) { recs = append(recs, rec) }
 			keep(e.running())
 			rec := e.running()
@@ -32,12 +31,10 @@ var handleCases = []testCase{
 			noted := e.apply(rec, note)
 			keep(noted)
 			setting := einmal.Setting{Name: "lasting", Tenant: e.tenant, Value: "1"}
-			e.settings(first, setting)
-			id := e.get(first, rec.ID).At.Store
-			seq := e.get(first, rec.ID).At.Seq
-			e.must(first.Close(), "Close")
-			e.must(e.b.Close(), "Close")
-
+			e.settings(e.a, setting)
+			id := e.get(e.a, rec.ID).At.Store
+			seq := e.get(e.a, rec.ID).At.Seq
+			e.close()
 			e.a, e.b = e.open(), e.open()
 			for _, rec := range recs {
 				e.unchanged("over a handle opened later", rec)
@@ -108,7 +105,7 @@ var handleCases = []testCase{
 			r := e.request()
 			for name, call := range calls(e.a, r, rec) {
 				done := make(chan error, 1)
-				go func() { done <- call(ended) }()
+				go func() { done <- guarded(func() error { return call(ended) }) }()
 				select {
 				case <-done:
 				case <-e.ctx.Done():
@@ -145,8 +142,7 @@ var handleCases = []testCase{
 				mu.Unlock()
 				return nil
 			})
-			e.must(e.a.Close(), "Close") // calls under way end first
-			e.must(e.b.Close(), "Close")
+			e.close() // calls under way end first
 			e.a, e.b = e.open(), e.open()
 			for i, r := range requests {
 				rec, err := e.a.Get(e.ctx, einmal.Ref{Identity: r.Identity})

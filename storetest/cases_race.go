@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,18 +20,25 @@ var raceCases = []testCase{
 	{
 		name:  "any two writers of one record are one after the other",
 		rule:  atomicRule,
-		check: func(e *env) { e.race(func(scene string) bool { return true }, false, pairs) },
+		check: func(e *env) { e.run(e.races(allScenes(), pairs, rounds(10)), moment{}) },
 	},
 	{
 		name:  "all writers of one record at once are one after the other",
 		rule:  atomicRule,
-		check: func(e *env) { e.race(func(scene string) bool { return true }, false, everybody) },
+		check: func(e *env) { e.run(e.races(allScenes(), everybody, rounds(20)), moment{}) },
 	},
 	{
 		name: "purging and any other writer of one record are one after the other",
 		rule: atomicRule + "; nor may Purge expire what was just started again",
 		check: func(e *env) {
-			e.race(func(scene string) bool { return strings.Contains(scene, "window over") }, true, pairs)
+			for round := range rounds(16) {
+				races := e.races(purgeableScenes(), each, 2)
+				e.run(races, moment{purge: true}, func() error {
+					yield(round % 8)
+					_, err := e.handle(round).Purge(e.ctx, 1000)
+					return err
+				})
+			}
 		},
 	},
 	{
@@ -39,23 +46,22 @@ var raceCases = []testCase{
 		rule: "a renewal, a takeover and a completion that meet at the very end of a lease are one after the other: " +
 			"a takeover must not win over a renewal that was acknowledged, nor the other way round",
 		check: func(e *env) {
-			for range rounds(4) {
+			for round := range rounds(8) {
 				var races []*race
-				for range 32 {
+				for range atATime {
 					rec := e.running()
 					s := sceneOf(rec)
+					rec.Now = rec.Now.Add(lease - time.Minute)
 					races = append(races, &race{scene: "a running record at the end of its lease", start: rec, writers: []writer{
 						{"a renewal", s.renewal()}, {"a takeover", s.takeover()}, {"a completion", s.completion()}, {"a renewal", s.renewal()},
 					}})
 				}
 				e.maker.Advance(lease - time.Minute)
-				for _, r := range races {
-					r.start.Now = r.start.Now.Add(lease - time.Minute)
-				}
-				var moving sync.WaitGroup
-				moving.Go(func() { e.maker.Advance(2 * time.Minute) })
-				e.run(races, moment{advance: 2 * time.Minute})
-				moving.Wait()
+				e.run(races, moment{advance: 2 * time.Minute}, func() error {
+					yield(round % 8)
+					e.maker.Advance(2 * time.Minute)
+					return nil
+				})
 			}
 		},
 	},
@@ -238,7 +244,7 @@ func (s scene) note() *einmal.Change {
 }
 
 // writers are those that would be applied if they were alone.
-func (s scene) writers(purge bool) []writer {
+func (s scene) writers() []writer {
 	ws := []writer{{"a note", s.note()}}
 	held := !s.Lapsed()
 	switch s.State {
@@ -255,28 +261,35 @@ func (s scene) writers(purge bool) []writer {
 	case einmal.StateUnclear, einmal.StateNotApplied:
 		ws = append(ws, writer{"a restart", s.restart()}, writer{"a late truth", s.lateTruth()}, writer{"a resolution", s.resolve()})
 	}
-	if purge {
-		ws = append(ws, writer{name: "Purge"})
-	}
 	return ws
 }
 
-// scenes make a record of each kind that writers meet.
-var scenes = []struct {
-	name  string
-	lease time.Duration // of the record; those of a minute are over when the race begins
-	over  bool          // so is the window
-	steps []func(einmal.Record) einmal.Change
-}{
-	{name: "running", lease: 10 * lease},
-	{name: "running, lease lost", lease: time.Minute},
-	{name: "running again", lease: 10 * lease, steps: []func(einmal.Record) einmal.Change{toUnclear, toRunning}},
-	{name: "running again, lease lost", lease: time.Minute, steps: []func(einmal.Record) einmal.Change{toUnclear, toRunning}},
-	{name: "unclear", lease: lease, steps: []func(einmal.Record) einmal.Change{toUnclear}},
-	{name: "not applied", lease: lease, steps: []func(einmal.Record) einmal.Change{toNotApplied}},
-	{name: "completed", lease: lease, steps: []func(einmal.Record) einmal.Change{func(rec einmal.Record) einmal.Change { return toCompleted(rec, answer("first")) }}},
-	{name: "not applied, window over", lease: lease, over: true, steps: []func(einmal.Record) einmal.Change{toNotApplied}},
-	{name: "completed, window over", lease: lease, over: true, steps: []func(einmal.Record) einmal.Change{func(rec einmal.Record) einmal.Change { return toCompleted(rec, answer("first")) }}},
+// setting is how a record that writers meet came to be.
+type setting struct {
+	name   string
+	lease  time.Duration // what is a minute is over when the race begins
+	window time.Duration
+	steps  []func(einmal.Record) einmal.Change
+}
+
+func allScenes() []setting {
+	done := func(rec einmal.Record) einmal.Change { return toCompleted(rec, answer("first")) }
+	type steps = []func(einmal.Record) einmal.Change
+	return []setting{
+		{"running", 10 * lease, 20 * time.Hour, nil},
+		{"running, lease lost", time.Minute, 20 * time.Hour, nil},
+		{"running again", 10 * lease, 20 * time.Hour, steps{toUnclear, toRunning}},
+		{"running again, lease lost", time.Minute, 20 * time.Hour, steps{toUnclear, toRunning}},
+		{"unclear", lease, 20 * time.Hour, steps{toUnclear}},
+		{"not applied", lease, 20 * time.Hour, steps{toNotApplied}},
+		{"completed", lease, 20 * time.Hour, steps{done}},
+		{"not applied, window over", lease, time.Minute, steps{toNotApplied}},
+		{"completed, window over", lease, time.Minute, steps{done}},
+	}
+}
+
+func purgeableScenes() []setting {
+	return slices.DeleteFunc(allScenes(), func(s setting) bool { return s.window != time.Minute })
 }
 
 // pairs are all pairs of writers, each with itself too.
@@ -295,30 +308,38 @@ func everybody(ws []writer) [][]int {
 	for i := range all {
 		all[i] = i
 	}
-	return [][]int{all, slices.Clone(all)}
+	return [][]int{all}
+}
+
+// each is every writer alone.
+func each(ws []writer) (all [][]int) {
+	for i := range ws {
+		all = append(all, []int{i})
+	}
+	return all
+}
+
+// yield lets others go first, the more the larger n is.
+func yield(n int) {
+	for range n {
+		runtime.Gosched()
+	}
 }
 
 // pass is how long before a race its records are made.
 const pass = 5 * time.Minute
 
-// race prepares records of the scenes, lets some time pass, and then races the combinations of writers on them.
-func (e *env) race(wanted func(scene string) bool, purge bool, combine func([]writer) [][]int) {
+// races prepares repeat records for each combination of writers, and lets some time pass.
+func (e *env) races(settings []setting, combine func([]writer) [][]int, repeat int) []*race {
 	var races []*race
 	var combos [][]int
-	for _, s := range scenes {
-		if !wanted(s.name) {
-			continue
-		}
+	for _, s := range settings {
 		r := e.request()
-		r.Terms.Lease, r.Terms.Window = s.lease, 20*time.Hour
-		if s.over {
-			r.Terms.Window = time.Minute
-		}
-		trial := e.prepare(r, s.steps)
-		var own [][]int
-		for _, combo := range combine(sceneOf(trial).writers(purge)) {
-			own = append(own, slices.Repeat([][]int{combo}, rounds(12))...)
-		}
+		r.Terms.Lease, r.Terms.Window = s.lease, s.window
+		trial, err := e.prepared(e.a, r, s.steps)
+		e.must(err, "preparing a record")
+		trial.Now = trial.Now.Add(pass)
+		own := slices.Repeat(combine(sceneOf(trial).writers()), repeat)
 		requests := make([]einmal.Reservation, len(own))
 		for i := range requests {
 			requests[i] = e.request()
@@ -341,18 +362,10 @@ func (e *env) race(wanted func(scene string) bool, purge bool, combine func([]wr
 	for i, r := range races {
 		r.start.Now = r.start.Now.Add(pass)
 		for _, w := range combos[i] {
-			r.writers = append(r.writers, sceneOf(r.start).writers(purge)[w])
+			r.writers = append(r.writers, sceneOf(r.start).writers()[w]) // made anew: each has a nonce of its own
 		}
 	}
-	e.run(races, moment{purge: purge})
-}
-
-// prepare makes one record as it will be when its race begins.
-func (e *env) prepare(r einmal.Reservation, steps []func(einmal.Record) einmal.Change) einmal.Record {
-	rec, err := e.prepared(e.a, r, steps)
-	e.must(err, "preparing a record")
-	rec.Now = rec.Now.Add(pass)
-	return rec
+	return races
 }
 
 func (e *env) prepared(s einmal.Store, r einmal.Reservation, steps []func(einmal.Record) einmal.Change) (einmal.Record, error) {

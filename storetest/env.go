@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/einmal-dev/einmal"
@@ -19,9 +20,34 @@ type env struct {
 	tenant string
 	op     string
 
-	keys    int
+	keys   int
+	shared *pair
+	opened []einmal.Store // by the case itself
+	seen   []string
+}
+
+// pair is the two handles that all cases use: opening may be slow.
+type pair struct {
+	maker   Maker
 	handles []einmal.Store
-	seen    []string
+}
+
+func (p *pair) open() error {
+	for len(p.handles) < 2 {
+		s, err := p.maker.Open()
+		if err != nil {
+			return fmt.Errorf("storetest: Maker.Open: %w", err)
+		}
+		p.handles = append(p.handles, s)
+	}
+	return nil
+}
+
+func (p *pair) close() {
+	for _, s := range p.handles {
+		_ = s.Close()
+	}
+	p.handles = nil
 }
 
 // slack is how far instants may be off: the store's clock may go on by itself between two looks at it, and its precision is its own.
@@ -35,8 +61,11 @@ const (
 	keep      = 20 * time.Minute
 )
 
-func newEnv(ctx context.Context, m Maker) *env {
-	return &env{ctx: ctx, maker: m, tenant: "tenant-" + rand.Text(), op: "op-" + rand.Text()}
+func newEnv(ctx context.Context, p *pair) *env {
+	return &env{
+		ctx: ctx, maker: p.maker, a: p.handles[0], b: p.handles[1], shared: p,
+		tenant: "tenant-" + rand.Text(), op: "op-" + rand.Text(),
+	}
 }
 
 // open opens one more handle. It is closed when the case is over.
@@ -45,18 +74,29 @@ func (e *env) open() einmal.Store {
 	if err != nil {
 		e.fail("Maker.Open: %v", err)
 	}
-	e.handles = append(e.handles, s)
+	e.opened = append(e.opened, s)
 	return s
 }
 
-// tidy purges what is over, which also moves the clock's high-water mark to where the case has advanced it, and closes the handles.
+// handles are all that are open.
+func (e *env) handles() []einmal.Store { return slices.Concat(e.shared.handles, e.opened) }
+
+// close closes every handle.
+func (e *env) close() {
+	for _, s := range e.handles() {
+		e.must(s.Close(), "Close")
+	}
+	e.shared.handles, e.opened = nil, nil
+}
+
+// tidy purges what is over, which also moves the clock's high-water mark to where the case has advanced it, and closes what the case opened.
 func (e *env) tidy() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), caseTime)
 	defer cancel()
-	if len(e.handles) > 0 {
-		_, _ = e.handles[len(e.handles)-1].Purge(ctx, 10_000)
+	if all := e.handles(); len(all) > 0 {
+		_, _ = all[0].Purge(ctx, 10_000)
 	}
-	for _, s := range e.handles {
+	for _, s := range e.opened {
 		_ = s.Close()
 	}
 }

@@ -23,7 +23,7 @@ type race struct {
 	entries int
 }
 
-// writer is one kind of change to a record that is in a state for it. Its change is nil where it is Purge.
+// writer is one kind of change to a record that is in a state for it.
 type writer struct {
 	name   string
 	change *einmal.Change
@@ -35,23 +35,20 @@ type word struct {
 	err error
 }
 
-// run lets the writers go at once, each over a handle of its own, and then looks at the record.
-func (r *race) run(ctx context.Context, handles [2]einmal.Store) error {
+// run lets the writers go at once when the gate opens, over two handles, and then looks at the record.
+func (r *race) run(ctx context.Context, handles [2]einmal.Store, gate <-chan struct{}) error {
 	r.said = make([]word, len(r.writers))
 	var done sync.WaitGroup
-	start := make(chan struct{})
 	for i, w := range r.writers {
 		s := handles[i%2]
 		done.Go(func() {
-			<-start
-			if w.change == nil {
-				_, r.said[i].err = s.Purge(ctx, 1000)
-				return
-			}
-			r.said[i].rec, r.said[i].err = s.Apply(ctx, *w.change)
+			<-gate
+			r.said[i].err = guarded(func() (err error) {
+				r.said[i].rec, err = s.Apply(ctx, *w.change)
+				return err
+			})
 		})
 	}
-	close(start)
 	done.Wait()
 	var err error
 	if r.final, err = handles[0].Get(ctx, einmal.Ref{ID: r.start.ID}); err != nil {
@@ -68,7 +65,7 @@ type moment struct {
 	entries int
 	left    []int         // writers that have not had their turn
 	advance time.Duration // how far the clock still moves
-	purge   bool          // some Purge, anybody's, may come at any time
+	purge   bool          // Purge may come
 }
 
 // explained reports whether some order of the writers gives what was seen.
@@ -94,7 +91,7 @@ func (r *race) explained(m moment) bool {
 	}
 	if m.purge && !m.rec.State.Open() && m.rec.State != einmal.StateExpired && !m.rec.RecognisedUntil.After(m.rec.Now) {
 		next := m
-		next.rec = expired(m.rec, m.rec.Now)
+		next.rec, next.purge = expired(m.rec, m.rec.Now), false
 		return r.explained(next)
 	}
 	return false
@@ -103,9 +100,6 @@ func (r *race) explained(m moment) bool {
 // turn gives one writer its turn, and reports whether it was told what it should have been.
 func (r *race) turn(m moment, w int) (after moment, ok bool) {
 	said, c := r.said[w], r.writers[w].change
-	if c == nil {
-		return m, said.err == nil
-	}
 	if !c.Guard.Holds(&m.rec) {
 		var stale *einmal.StaleError
 		return m, errors.As(said.err, &stale) && alike(stale.Record, m.rec)
@@ -135,8 +129,6 @@ func (r *race) String() string {
 			told = "stale, " + describe(stale.Record)
 		case err != nil:
 			told = err.Error()
-		case w.change == nil:
-			told = "done"
 		}
 		fmt.Fprintf(&b, " %s was told: %s;", w.name, told)
 	}
@@ -155,40 +147,49 @@ func bodyOf(rec einmal.Record) string {
 // atATime is how many races run at once.
 const atATime = 16
 
-// run runs races, and tells of the first few that no order explains.
-func (e *env) run(races []*race, m moment) {
-	var wg sync.WaitGroup
+// run runs races, several at a time, and tells of those that no order explains. Something that all records feel may happen among the first ones.
+func (e *env) run(races []*race, m moment, also ...func() error) {
 	var mu sync.Mutex
-	slots := make(chan struct{}, atATime)
 	failed := 0
-	for _, r := range races {
-		slots <- struct{}{}
-		mu.Lock()
-		enough := failed >= 3
-		mu.Unlock()
-		if enough {
-			break
+	for some := range slices.Chunk(races, atATime) {
+		gate := make(chan struct{})
+		var wg sync.WaitGroup
+		for _, f := range also {
+			wg.Go(func() {
+				<-gate
+				if err := guarded(f); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					e.see("%v", err)
+				}
+			})
 		}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			err := r.run(e.ctx, [2]einmal.Store{e.a, e.b})
-			begin := m
-			begin.rec, begin.left = r.start, make([]int, len(r.writers))
-			for i := range begin.left {
-				begin.left[i] = i
-			}
-			if err == nil && r.explained(begin) {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			failed++
-			if err != nil {
-				e.see("%s: %v", r.scene, err)
-				return
-			}
-			e.see("%v", r)
-		})
+		also = nil
+		for _, r := range some {
+			wg.Go(func() {
+				err := guarded(func() error { return r.run(e.ctx, [2]einmal.Store{e.a, e.b}, gate) })
+				begin := m
+				begin.rec, begin.left = r.start, make([]int, len(r.writers))
+				for i := range begin.left {
+					begin.left[i] = i
+				}
+				if err == nil && r.explained(begin) {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				failed++
+				if err != nil {
+					e.see("%s: %v", r.scene, err)
+					return
+				}
+				e.see("%v", r)
+			})
+		}
+		close(gate)
+		wg.Wait()
+		if failed >= 3 {
+			return
+		}
 	}
-	wg.Wait()
 }

@@ -54,9 +54,11 @@ func (v *Violation) Error() string {
 // Run tests a store, each case as a subtest.
 func Run(t *testing.T, m Maker) {
 	t.Helper()
+	p := &pair{maker: m}
+	t.Cleanup(p.close)
 	for _, c := range allCases() {
 		t.Run(c.name, func(t *testing.T) {
-			switch err := c.run(t.Context(), m); {
+			switch err := c.run(t.Context(), p); {
 			case errors.Is(err, errSkipped):
 				t.Skip(err)
 			case err != nil:
@@ -69,8 +71,15 @@ func Run(t *testing.T, m Maker) {
 // Check tests a store and returns every Violation, joined, or nil. Cases that the maker cannot serve are left out.
 func Check(ctx context.Context, m Maker) error {
 	var broken []error
+	p := &pair{maker: m}
+	defer p.close()
+	if m.Open != nil {
+		if err := p.open(); err != nil {
+			return err
+		}
+	}
 	for _, c := range allCases() {
-		if err := c.run(ctx, m); !errors.Is(err, errSkipped) {
+		if err := c.run(ctx, p); !errors.Is(err, errSkipped) {
 			broken = append(broken, err)
 		}
 	}
@@ -103,8 +112,8 @@ func allCases() []testCase {
 	return slices.Concat(makerCases, reserveCases, applyCases, contentCases, readCases, claimCases, purgeCases, settingCases, handleCases, raceCases, clockCases)
 }
 
-func (c testCase) run(ctx context.Context, m Maker) (err error) {
-	switch {
+func (c testCase) run(ctx context.Context, p *pair) (err error) {
+	switch m := p.maker; {
 	case m.Open == nil || m.Advance == nil:
 		return errors.New("storetest: Maker.Open and Maker.Advance are required")
 	case c.needs == jump && m.Jump == nil:
@@ -112,19 +121,19 @@ func (c testCase) run(ctx context.Context, m Maker) (err error) {
 	case c.needs == damage && m.Damage == nil:
 		return fmt.Errorf("%w: Damage is nil", errSkipped)
 	}
+	if err := p.open(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, caseTime)
 	defer cancel()
-	e := newEnv(ctx, m)
+	e := newEnv(ctx, p)
 	defer func() {
 		e.protect(e.tidy)
 		if len(e.seen) > 0 {
 			err = &Violation{Case: c.name, Rule: c.rule, Seen: strings.Join(e.seen, "\n")}
 		}
 	}()
-	e.protect(func() {
-		e.a, e.b = e.open(), e.open()
-		c.check(e)
-	})
+	e.protect(func() { c.check(e) })
 	return nil
 }
 

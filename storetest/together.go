@@ -3,6 +3,8 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"github.com/einmal-dev/einmal"
@@ -16,7 +18,17 @@ func (e *env) handle(i int) einmal.Store {
 	return e.b
 }
 
-// together calls f n times at once, released together, and ends the case if any returned an error. A store that panics in it takes the test down.
+// guarded turns a panic of the store into an error.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// together calls f n times at once, released together, and ends the case if any returned an error.
 func (e *env) together(n int, f func(i int) error) {
 	var ready, done sync.WaitGroup
 	ready.Add(n)
@@ -26,7 +38,7 @@ func (e *env) together(n int, f func(i int) error) {
 		done.Go(func() {
 			ready.Done()
 			<-start
-			errs[i] = f(i)
+			errs[i] = guarded(func() error { return f(i) })
 		})
 	}
 	ready.Wait()
