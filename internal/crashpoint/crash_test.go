@@ -157,7 +157,7 @@ func victim(t *testing.T) string {
 
 var buildVictim = sync.OnceValues(func() (string, error) {
 	binary := filepath.Join(os.TempDir(), fmt.Sprintf("einmal-victim-%d", os.Getpid()))
-	if out, err := exec.Command("go", "build", "-tags", "crashpoints", "-o", binary, "./victim").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags", "crashpoints,mutants", "-o", binary, "./victim").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the victim: %w\n%s", err, out)
 	}
 	return binary, nil
