@@ -150,7 +150,7 @@ func endingOf(op *Op, value any, said error) Ending {
 			word.Result = keep(op, 422, body)
 		}
 	default:
-		word.Reason = said.Error()
+		word.Reason, word.Detail = "the handler returned an error", said.Error()
 	}
 	return word
 }

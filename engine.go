@@ -172,7 +172,8 @@ type Ending struct {
 	End    End     // EndOpen, EndNoEffect, EndRefused or EndSuccess; anything else counts as EndOpen
 	Bound  bool    // a refusal that the partner stores under the partner key: it speaks for every attempt
 	Result *Result // the answer of EndSuccess and EndRefused; nil: not known
-	Reason string  // why, for the timeline; no secrets
+	Reason string  // why; the caller sees it
+	Detail string  // more of why, for the timeline only
 }
 
 // Outcome is what Run found or did.

@@ -3,6 +3,7 @@ package einmal
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/einmal-dev/einmal/internal/mutant"
@@ -94,7 +95,7 @@ func speak(rec *Record, attempt int, word Ending) (change Change, alarm bool) {
 		}
 	}
 	if word.End == EndSuccess {
-		return complete(rec, by, attempt, ends, VerdictApplied, word.Result, word.Reason), alarm
+		return complete(rec, by, attempt, ends, VerdictApplied, word.Result, word), alarm
 	}
 	if word.End == EndRefused && word.Bound && rec.Terms.Class == ClassKeyed && rec.Now.Sub(rec.Created) <= rec.Terms.PartnerWindow {
 		for j := range ends { // the partner stores this answer under the key: it speaks for every attempt
@@ -114,7 +115,7 @@ func speak(rec *Record, attempt int, word Ending) (change Change, alarm bool) {
 		state, verdict, result = StateCompleted, VerdictRefused, word.Result
 	}
 	if state == StateCompleted {
-		return complete(rec, by, attempt, ends, verdict, result, word.Reason), alarm
+		return complete(rec, by, attempt, ends, verdict, result, word), alarm
 	}
 	change = move(rec, state, by)
 	change.Ends, change.Reason = ends, word.Reason
@@ -134,7 +135,7 @@ func speak(rec *Record, attempt int, word Ending) (change Change, alarm bool) {
 }
 
 // complete settles the record by an attempt's word. The ends stay as evidence unless there was only one attempt, whose end the verdict tells.
-func complete(rec *Record, by who, attempt int, ends []AttemptEnd, verdict Verdict, result *Result, reason string) Change {
+func complete(rec *Record, by who, attempt int, ends []AttemptEnd, verdict Verdict, result *Result, word Ending) Change {
 	change := move(rec, StateCompleted, by)
 	if result == nil {
 		result = &Result{Kept: KeptUnknown}
@@ -142,7 +143,7 @@ func complete(rec *Record, by who, attempt int, ends []AttemptEnd, verdict Verdi
 	for i := range ends {
 		ends[i].Result = nil
 	}
-	change.Verdict, change.Result, change.Reason, change.Attention = verdict, result, reason, false
+	change.Verdict, change.Result, change.Reason, change.Attention = verdict, result, word.Reason, false
 	change.Recognise = rec.Terms.KeepResult
 	change.Ends = ends
 	if rec.Attempt == 1 {
@@ -153,10 +154,7 @@ func complete(rec *Record, by who, attempt int, ends []AttemptEnd, verdict Verdi
 		if by == whoEarlier {
 			event = EventLateTruth
 		}
-		change.Entry = entryOf(rec, StateCompleted, attempt, ActorAttempt, event, Ending{Reason: reason, End: EndSuccess})
-		if verdict == VerdictRefused {
-			change.Entry = entryOf(rec, StateCompleted, attempt, ActorAttempt, event, Ending{Reason: reason, End: EndRefused})
-		}
+		change.Entry = entryOf(rec, StateCompleted, attempt, ActorAttempt, event, word)
 	}
 	return change
 }
@@ -259,7 +257,7 @@ func settle(rec *Record, r Resolution) Change {
 	}
 	change := move(rec, state, whoPerson)
 	change.Guard = Guard{State: rec.State, Version: r.Version}
-	change.Attention, change.Reason = false, r.Reason
+	change.Attention, change.Reason = false, "resolved as "+string(r.As) // the person's own words are for the timeline only
 	change.Ends = slices.Clone(rec.Ends)
 	switch r.As {
 	case ResolveApplied:
@@ -305,15 +303,14 @@ func escalate(rec *Record) Change {
 }
 
 func entryOf(rec *Record, to State, attempt int, actor Actor, event string, word Ending) *Entry {
-	reason := word.End.String()
-	if word.End == EndNone {
-		reason = ""
+	var why []string
+	if word.End != EndNone {
+		why = append(why, word.End.String())
 	}
-	switch {
-	case reason == "":
-		reason = word.Reason
-	case word.Reason != "":
-		reason += ": " + word.Reason
+	for _, text := range []string{word.Reason, word.Detail} {
+		if text != "" {
+			why = append(why, text)
+		}
 	}
-	return &Entry{Event: event, From: rec.State, To: to, Attempt: attempt, Actor: actor, Reason: reason}
+	return &Entry{Event: event, From: rec.State, To: to, Attempt: attempt, Actor: actor, Reason: strings.Join(why, ": ")}
 }

@@ -262,7 +262,10 @@ func (x *exchange) ending() einmal.Ending {
 		return einmal.Ending{End: einmal.EndOpen, Reason: "the handler returned without an answer or an error"}
 	}
 	end, bound := x.op.End(x.spool.status)
-	e := einmal.Ending{End: end, Bound: bound, Reason: "HTTP " + strconv.Itoa(x.spool.status)}
+	e := einmal.Ending{End: end, Bound: bound}
+	if end != einmal.EndSuccess {
+		e.Reason = "HTTP " + strconv.Itoa(x.spool.status)
+	}
 	if end == einmal.EndSuccess || end == einmal.EndRefused {
 		e.Result = x.spool.result()
 	}
