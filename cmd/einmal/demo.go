@@ -29,8 +29,6 @@ Every payment is counted; the exit code is not 0 if one is wrong.`,
 	}
 	show.Flags().BoolVar(&o.Stay, "stay", false, "leave it running, with curl lines to try, until Ctrl-C")
 	show.Flags().BoolVar(&o.Keep, "keep", false, "keep the folder with store and logs")
-	show.Flags().BoolVar(&o.Sabotage, "sabotage", false, "let the partner pay twice: the demo must find it")
-	_ = show.Flags().MarkHidden("sabotage")
 
 	var store, partner string
 	shop := &cobra.Command{
@@ -48,10 +46,9 @@ Every payment is counted; the exit code is not 0 if one is wrong.`,
 	return []*cobra.Command{show, shop, payments}
 }
 
-// thisCommand is how a person called this program. What go run builds lives in a folder that is gone afterwards.
+// thisCommand is how a person calls this program. What go run builds lives in a folder that is gone afterwards.
 func thisCommand() string {
-	exe, err := os.Executable()
-	if err == nil && strings.Contains(filepath.ToSlash(exe), "/go-build") {
+	if strings.Contains(filepath.ToSlash(os.Args[0]), "/go-build") {
 		return "go run ./cmd/einmal"
 	}
 	return os.Args[0]

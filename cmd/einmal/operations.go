@@ -98,7 +98,7 @@ func (a *app) list(page []einmal.Operation, next string, f einmal.Filter) {
 	if next != "" {
 		a.out.Printf("\nThere are more:  --after %s\n", next)
 	}
-	opview.Advise(a.out, page, "einmal")
+	opview.Advise(a.out, page, thisCommand())
 }
 
 func filterless(f einmal.Filter) bool {

@@ -53,5 +53,5 @@ func (r *reference) detail(ctx context.Context, o *einmal.Operator) (opview.Deta
 	if err != nil {
 		return opview.Detail{}, err
 	}
-	return opview.Detail{Operation: op, Lives: o.AttemptsOver(op), Timeline: timeline, Command: "einmal"}, nil
+	return opview.Detail{Operation: op, Lives: o.AttemptsOver(op), Timeline: timeline, Command: thisCommand()}, nil
 }

@@ -23,14 +23,15 @@ import (
 
 // Options are what the demo can be told.
 type Options struct {
-	Stay     bool   // leave it running afterwards, until ctx ends
-	Keep     bool   // keep its folder
-	Sabotage bool   // let the partner pay twice, which the demo must find
-	Command  string // how a person calls this program
+	Stay    bool   // leave it running afterwards, until ctx ends
+	Keep    bool   // keep its folder
+	Command string // how a person calls this program
 }
 
 // ErrWrong says that something was counted that should not have been.
 var ErrWrong = errors.New("the demo is not as it should be")
+
+var errInterrupted = errors.New("interrupted")
 
 const storeFile = "orders.db"
 
@@ -42,7 +43,6 @@ type demo struct {
 	shop     *process
 	partner  *partnerControl
 	operator *einmal.Operator
-	sabotage bool
 }
 
 func (d *demo) path(name string) string { return filepath.Join(d.dir, name) }
@@ -50,14 +50,14 @@ func (d *demo) path(name string) string { return filepath.Join(d.dir, name) }
 // Run plays every scene and counts. An error that wraps ErrWrong says that a count or an answer was wrong; any other, that the demo could not be played.
 func Run(ctx context.Context, out term.Out, o Options) (err error) {
 	began := time.Now()
-	d := &demo{say: newNarrator(out), seen: newSightings(), sabotage: o.Sabotage}
+	d := &demo{say: newNarrator(out), seen: newSightings()}
 	if d.exe, err = os.Executable(); err != nil {
 		return err
 	}
 	if d.dir, err = os.MkdirTemp("", "einmal-demo-"); err != nil {
 		return err
 	}
-	defer func() { err = d.tidy(o.Keep, err) }()
+	defer func() { err = d.tidy(ctx, o.Keep, err) }()
 
 	stop, err := d.setUp(ctx)
 	defer stop()
@@ -68,10 +68,13 @@ func Run(ctx context.Context, out term.Out, o Options) (err error) {
 	var played []*scene
 	for i, sc := range scripts {
 		s, err := d.play(ctx, i+1, sc)
-		if err != nil {
-			return fmt.Errorf("scene %d: %w", i+1, err)
+		if s == nil || ctx.Err() != nil {
+			return err
 		}
 		played = append(played, s)
+		if err != nil {
+			break
+		}
 	}
 	if err := d.summary(ctx, played, time.Since(began)); err != nil {
 		return err
@@ -129,12 +132,15 @@ func (d *demo) startShop(ctx context.Context) (err error) {
 }
 
 // tidy removes the folder, unless it may be needed.
-func (d *demo) tidy(keep bool, err error) error {
-	if keep || err != nil {
+func (d *demo) tidy(ctx context.Context, keep bool, err error) error {
+	if err != nil && ctx.Err() != nil {
+		err = errInterrupted
+	}
+	if keep || err != nil && err != errInterrupted {
 		d.say.Printf("\nStore and logs are kept in %s\n", d.dir)
 		return err
 	}
-	return os.RemoveAll(d.dir)
+	return errors.Join(err, os.RemoveAll(d.dir))
 }
 
 func (d *demo) introduce() {

@@ -68,7 +68,6 @@ func (p *partnerServer) list(w http.ResponseWriter, _ *http.Request) {
 const (
 	holdPayment = "hold"        // it waits, before it is done, until released
 	holdAnswer  = "hold-answer" // it is done, and its answer waits until released
-	payTwice    = "twice"       // it is done twice: a bug that the demo must find
 )
 
 func (p *partnerServer) next(w http.ResponseWriter, r *http.Request) {
@@ -78,10 +77,8 @@ func (p *partnerServer) next(w http.ResponseWriter, r *http.Request) {
 		p.ThenFor(ref, fault.Hang(p.gate(ref)))
 	case holdAnswer:
 		p.ThenFor(ref, fault.HangAfter(p.gate(ref)))
-	case payTwice:
-		p.ThenFor(ref, fault.Twice())
 	default:
-		http.Error(w, "do: "+holdPayment+", "+holdAnswer+" or "+payTwice, http.StatusBadRequest)
+		http.Error(w, "do: "+holdPayment+" or "+holdAnswer, http.StatusBadRequest)
 	}
 }
 

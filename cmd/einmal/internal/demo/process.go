@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 )
@@ -118,12 +117,12 @@ func (s *sightings) add(e event) {
 	s.changed = make(chan struct{})
 }
 
-// take waits for an event and takes it out. Of a refusal that tells nothing of its operation only the reason is compared.
-func (s *sightings) take(ctx context.Context, name, key, reason string) (event, error) {
+// take waits for an event about a key and takes it out. A refusal that tells nothing of its operation is about any key.
+func (s *sightings) take(ctx context.Context, key string, wanted func(event) bool) (event, error) {
 	for {
 		s.mu.Lock()
 		for i, e := range s.events {
-			if e.Name == name && (e.Key == key || e.Key == "") && strings.HasPrefix(e.Reason, reason) {
+			if (e.Key == key || e.Key == "") && wanted(e) {
 				s.events = append(s.events[:i], s.events[i+1:]...)
 				s.mu.Unlock()
 				return e, nil
@@ -134,7 +133,7 @@ func (s *sightings) take(ctx context.Context, name, key, reason string) (event, 
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return event{}, fmt.Errorf("the server did not say %q for key %s: %w", strings.TrimSpace(name+" "+reason), key, context.Cause(ctx))
+			return event{}, context.Cause(ctx)
 		}
 	}
 }

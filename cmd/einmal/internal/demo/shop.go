@@ -25,7 +25,7 @@ const (
 )
 
 // lease is short, so that the demo does not have to wait long for the death of a server to be noticed.
-const lease = 1500 * time.Millisecond
+const lease = 2 * time.Second
 
 // people are who may call the shop, by their token.
 var people = map[string]einmal.Caller{

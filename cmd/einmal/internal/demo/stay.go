@@ -15,28 +15,21 @@ func (d *demo) whatNext(command string) {
 
 // stay leaves everything running until ctx ends, and shows what the server says meanwhile. A server that dies is started again.
 func (d *demo) stay(ctx context.Context, command string) error {
-	base, auth := d.proxy.URL(), `-H 'Authorization: Bearer alice'`
-	lines := func(text ...string) {
-		for _, line := range text {
-			d.say.Printf("%s%s\n", margin, line)
+	d.say.Printf("\n%s\n", d.say.Bold("It is still running. In another terminal:"))
+	send := func(key, end string) []string {
+		return []string{
+			"curl -i " + d.proxy.URL() + ordersPath + " -H 'Authorization: Bearer alice' \\",
+			"  -H 'Idempotency-Key: " + key + `' -d '{"order":"` + key + `","cents":1250}'` + end,
 		}
-		d.say.Printf("\n")
 	}
-	d.say.Printf("\n%s\n\n", d.say.Bold("It is still running. In another terminal:"))
-	lines("# the same order, as often as you like; alice and bob are of acme, carol of globex",
-		"curl -i "+base+ordersPath+" "+auth+" \\",
-		`  -H 'Idempotency-Key: mine-1' --json '{"order":"mine-1","cents":1250}'`)
-	lines("# what was really paid",
-		"curl "+d.partner.base+paymentsPath)
-	lines("# the contract, for clients; also in a browser",
-		"curl "+base+"/.idempotency/contract")
-	lines("# make one unclear: hold the partner's answer back, order, and kill the server",
-		"curl -X POST '"+d.partner.base+"/next?do="+holdAnswer+"&ref=acme/mine-2'",
-		"curl -i "+base+ordersPath+" "+auth+" \\",
-		`  -H 'Idempotency-Key: mine-2' --json '{"order":"mine-2","cents":1250}' &`,
-		"sleep 1; kill -9 $(cat "+d.path("shop.pid")+")",
-		command+" operations list --store sqlite:"+d.path(storeFile))
-	d.say.Printf("%s\n", d.say.Dim("What the server says, until Ctrl-C:"))
+	d.try("the same order, as often as you like (bob is of acme too, carol of globex)", send("mine-1", "")...)
+	d.try("what was really paid", "curl "+d.partner.base+paymentsPath)
+	d.try("one that becomes unclear: the partner holds its answer back, the server dies",
+		append(append([]string{"curl -X POST '" + d.partner.base + "/next?do=" + holdAnswer + "&ref=acme/mine-2'"}, send("mine-2", " &")...),
+			"sleep 1; kill -9 $(cat "+d.path("shop.pid")+"); sleep 3")...)
+	d.try("and what its owner sees", "export EINMAL_STORE=sqlite:"+d.path(storeFile), command+" operations list")
+	d.try("the contract that clients can read", d.proxy.URL()+"/.idempotency/contract")
+	d.say.Printf("\n%s\n", d.say.Dim("What the server says, until Ctrl-C:"))
 	d.seen.show(func(e event) {
 		what := e.Name
 		if e.Name == einmal.EventRefused {
@@ -58,5 +51,13 @@ func (d *demo) stay(ctx context.Context, command string) error {
 			return err
 		}
 		d.say.Printf("%sthe server was killed, and started again on the same store\n", margin)
+	}
+}
+
+// try is a few lines that a person can copy.
+func (d *demo) try(what string, lines ...string) {
+	d.say.Printf("\n%s%s\n", margin, d.say.Dim("# "+what))
+	for _, line := range lines {
+		d.say.Printf("%s%s\n", margin, line)
 	}
 }
