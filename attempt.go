@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/einmal-dev/einmal/contract"
 	"github.com/einmal-dev/einmal/internal/crashpoint"
 )
 
@@ -37,6 +38,10 @@ func (c *call) attempt(ctx context.Context, rec Record, began time.Time) (Outcom
 	limit := rec.Terms.Deadline
 	if rec.Terms.Class == ClassKeyed {
 		limit = min(limit, rec.Terms.PartnerWindow-rec.Now.Sub(rec.Created))
+	}
+	if time.Since(began) >= limit { // the store took so long that nobody may rely on this attempt any more
+		_, _, _, _ = c.finish(ctx, rec, neverStarted("the deadline was over before the handler began"))
+		return Outcome{}, c.refuse(ctx, &rec, contract.NewProblem(contract.StoreUnavailable, ""), retryStore)
 	}
 	info := &attemptInfo{partnerKey: rec.PartnerKey}
 	hctx := context.WithValue(context.WithoutCancel(ctx), attemptKey{}, info)

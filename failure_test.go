@@ -187,6 +187,30 @@ func TestACallerThatLeftBeforeTheHandlerBeganIsRecordedAsNeverStarted(t *testing
 	})
 }
 
+// slowReserve answers a reservation late.
+type slowReserve struct {
+	einmal.Store
+	delay time.Duration
+}
+
+func (s slowReserve) Reserve(ctx context.Context, r einmal.Reservation) (einmal.Record, bool, error) {
+	rec, created, err := s.Store.Reserve(ctx, r)
+	time.Sleep(s.delay)
+	return rec, created, err
+}
+
+func TestAReservationThatTookLongerThanTheDeadlineStartsNothing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		eng := w.engine(slowReserve{w.storage.Open(), einmal.DefaultDeadline})
+		op := eng.Define(policy("order"))
+		_, err := eng.Run(t.Context(), op, request("k"), never(t))
+		problem(t, err, contract.StoreUnavailable, contract.NextWait)
+		if got := w.state(op, "k"); got.State != einmal.StateNotApplied {
+			t.Fatalf("%v", got.State)
+		}
+	})
+}
+
 func TestACallerThatLeavesWhileTheHandlerRunsChangesNothing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		op := w.eng.Define(policy("order"))
