@@ -69,7 +69,7 @@ func readAnswer(file string, stdin io.Reader) ([]byte, error) {
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, fmt.Errorf("--result: %w", err)
+			return nil, fail("name a file, - for standard input, or /dev/null for no body", "--result: %w", err)
 		}
 		defer f.Close()
 		stdin = f
