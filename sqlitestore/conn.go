@@ -87,7 +87,7 @@ const (
 	// busyTimeout bounds the wait for another process; with the turnstile it is only a foreign program that one waits for.
 	busyTimeout = 10 * time.Second
 	// maxBlob bounds one row. SQLite's memory is 256 MB per connection.
-	maxBlob = 64 << 20
+	maxBlob = 32 << 20
 )
 
 // conn is a connection with its statements. Not safe for concurrent use.
@@ -176,17 +176,25 @@ func pragma(db *sqlite3.Conn, text string) (string, error) {
 	return value, stmt.Err()
 }
 
-// prepare makes a usable connection of an open one.
-func prepare(db *sqlite3.Conn) (*conn, error) {
-	c := &conn{db: db}
-	for q, text := range queries {
-		stmt, _, err := db.PrepareFlags(text, sqlite3.PREPARE_PERSISTENT)
+// stmt returns a prepared statement. Statements are prepared when they are first used: most handles use few.
+func (c *conn) stmt(q query) (*sqlite3.Stmt, error) {
+	if c.stmts[q] == nil {
+		stmt, _, err := c.db.PrepareFlags(queries[q], sqlite3.PREPARE_PERSISTENT)
 		if err != nil {
-			return nil, fmt.Errorf("sqlitestore: preparing %q: %w", text, err)
+			return nil, fmt.Errorf("preparing %q: %w", queries[q], err)
 		}
 		c.stmts[q] = stmt
 	}
-	return c, nil
+	return c.stmts[q], nil
+}
+
+// query returns a prepared statement with its first parameter, for the caller to step and to reset.
+func (c *conn) query(q query, param int64) (*sqlite3.Stmt, error) {
+	stmt, err := c.stmt(q)
+	if err != nil {
+		return nil, err
+	}
+	return stmt, stmt.BindInt64(1, param)
 }
 
 func (c *conn) close() error {
@@ -198,19 +206,51 @@ func (c *conn) close() error {
 	return c.db.Close()
 }
 
-// exec runs a statement that returns nothing; args are int64 (0: NULL), string, or []byte.
-func (c *conn) exec(q query, args ...any) error {
-	stmt := c.stmts[q]
-	for i, arg := range args {
-		var err error
-		switch v := arg.(type) {
-		case int64:
-			err = stmt.BindInt64(i+1, v)
-		case string:
-			err = stmt.BindText(i+1, v)
-		case []byte:
-			err = stmt.BindBlob(i+1, v)
-		default:
+// arg is a parameter: an integer, or a blob, or a text, or NULL.
+type arg struct {
+	kind argKind
+	n    int64
+	b    []byte
+	s    string
+}
+
+type argKind uint8
+
+const (
+	argNull argKind = iota
+	argInteger
+	argBlob
+	argText
+)
+
+func integer(n int64) arg { return arg{kind: argInteger, n: n} }
+func blob(b []byte) arg   { return arg{kind: argBlob, b: b} }
+func text(s string) arg   { return arg{kind: argText, s: s} }
+
+// orNull binds 0 as NULL.
+func orNull(n int64) arg {
+	if n == 0 {
+		return arg{}
+	}
+	return integer(n)
+}
+
+// exec runs a statement that returns nothing.
+func (c *conn) exec(q query, args ...arg) error {
+	stmt, err := c.stmt(q)
+	if err != nil {
+		return err
+	}
+	for i := range args {
+		a := &args[i]
+		switch a.kind {
+		case argInteger:
+			err = stmt.BindInt64(i+1, a.n)
+		case argBlob:
+			err = stmt.BindBlob(i+1, a.b)
+		case argText:
+			err = stmt.BindText(i+1, a.s)
+		case argNull:
 			err = stmt.BindNull(i + 1)
 		}
 		if err != nil {
@@ -220,17 +260,12 @@ func (c *conn) exec(q query, args ...any) error {
 	return stmt.Exec()
 }
 
-// null binds 0 as NULL.
-func null(v int64) any {
-	if v == 0 {
-		return nil
-	}
-	return v
-}
-
 // meta reads the store's state.
 func (c *conn) meta() (meta, error) {
-	stmt := c.stmts[readMeta]
+	stmt, err := c.stmt(readMeta)
+	if err != nil {
+		return meta{}, err
+	}
 	defer stmt.Reset()
 	if !stmt.Step() {
 		return meta{}, orDamaged(stmt.Err())
@@ -240,11 +275,11 @@ func (c *conn) meta() (meta, error) {
 
 // word reads an interned value from the file.
 func (c *conn) word(id int64) (word, error) {
-	stmt := c.stmts[wordByID]
-	defer stmt.Reset()
-	if err := stmt.BindInt64(1, id); err != nil {
+	stmt, err := c.query(wordByID, id)
+	if err != nil {
 		return word{}, err
 	}
+	defer stmt.Reset()
 	if !stmt.Step() {
 		return word{}, orDamaged(stmt.Err())
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ncruces/go-sqlite3"
-
 	"github.com/einmal-dev/einmal"
 	"github.com/einmal-dev/einmal/internal/mutant"
 )
@@ -61,17 +59,18 @@ type found struct {
 
 // dueRecordsOf returns up to limit records that a claim may have, the longest due first. Unreadable ones are passed over.
 func dueRecordsOf(c *conn, now time.Time, word func(int64) (word, error), claim *einmal.Claim, limit int) ([]found, error) {
-	return scan(c.stmts[dueRecords], now, word, limit, func(rec *einmal.Record) bool {
+	return c.scan(dueRecords, now, word, limit, func(rec *einmal.Record) bool {
 		return rec.State.Open() && !rec.Due.After(now) && (claim.Operations == nil || slices.Contains(claim.Operations, rec.Operation))
 	})
 }
 
 // scan returns up to limit records of a query over an index of whole seconds, those that are wanted.
-func scan(stmt *sqlite3.Stmt, now time.Time, word func(int64) (word, error), limit int, want func(*einmal.Record) bool) ([]found, error) {
-	defer stmt.Reset()
-	if err := stmt.BindInt64(1, max(now.Unix(), 1)); err != nil {
+func (c *conn) scan(q query, now time.Time, word func(int64) (word, error), limit int, want func(*einmal.Record) bool) ([]found, error) {
+	stmt, err := c.query(q, max(now.Unix(), 1))
+	if err != nil {
 		return nil, err
 	}
+	defer stmt.Reset()
 	var all []found
 	for len(all) < limit && stmt.Step() {
 		r, has := scanRow(stmt, noResult)
@@ -157,7 +156,7 @@ func (s *Store) purgeable(ctx context.Context, p *purge) (any bool, err error) {
 			tell = !r.meta.jumped
 			return nil
 		}
-		found, err := scan(r.c.stmts[r.c.expiringQuery()], r.now, r.wordByID, 1, func(rec *einmal.Record) bool { return p.wants(rec, r.now) })
+		found, err := r.c.scan(expiringQuery(), r.now, r.wordByID, 1, func(rec *einmal.Record) bool { return p.wants(rec, r.now) })
 		any = len(found) > 0
 		tell = !any && len(p.touched) == 0 && r.now.Sub(r.meta.highWater()) >= markEvery
 		return err
@@ -172,7 +171,7 @@ func (s *Store) purgeable(ctx context.Context, p *purge) (any bool, err error) {
 }
 
 // expiringQuery is the query that purging scans.
-func (c *conn) expiringQuery() query {
+func expiringQuery() query {
 	if mutant.On("purge-running") || mutant.On("unclear-expires") {
 		return everything
 	}
@@ -185,7 +184,7 @@ func (t *tx) purge(p *purge) ([]found, error) {
 		return nil, einmal.ErrClockJumped
 	}
 	next := purge{limit: p.limit, expired: p.expired, deleted: p.deleted, touched: p.touched}
-	chunk, err := scan(t.c.stmts[t.c.expiringQuery()], t.now, t.wordByID, purgeChunk, func(rec *einmal.Record) bool {
+	chunk, err := t.c.scan(expiringQuery(), t.now, t.wordByID, purgeChunk, func(rec *einmal.Record) bool {
 		if !next.wants(rec, t.now) {
 			return false
 		}
@@ -212,13 +211,13 @@ func (t *tx) expire(f found) error {
 	rec := &f.rec
 	if rec.State == einmal.StateExpired {
 		t.nextSeq()
-		if err := t.exec(deleteTimeline, int64(rec.ID)); err != nil {
+		if err := t.exec(deleteTimeline, integer(int64(rec.ID))); err != nil {
 			return err
 		}
-		return t.exec(deleteRecord, int64(rec.ID))
+		return t.exec(deleteRecord, integer(int64(rec.ID)))
 	}
 	if f.at.result != 0 {
-		if err := t.exec(deleteResult, f.at.result); err != nil {
+		if err := t.exec(deleteResult, integer(f.at.result)); err != nil {
 			return err
 		}
 	}

@@ -11,11 +11,11 @@ import (
 //
 // A damaged row with the identity's hash is taken for it: whoever asks must not conclude that there is none.
 func (c *conn) find(hash int64, id *einmal.Identity, word func(int64) (word, error)) (rec einmal.Record, m meta, err error) {
-	stmt := c.stmts[byHash]
-	defer stmt.Reset()
-	if err := stmt.BindInt64(1, hash); err != nil {
+	stmt, err := c.query(byHash, hash)
+	if err != nil {
 		return rec, m, err
 	}
+	defer stmt.Reset()
 	var damage error
 	for first := true; stmt.Step(); first = false {
 		if first {
@@ -48,11 +48,11 @@ func (c *conn) find(hash int64, id *einmal.Identity, word func(int64) (word, err
 
 // load returns a record by its ID, where it stands, and the store's state in the same snapshot. ErrNotFound, ErrUnreadable.
 func (c *conn) load(id einmal.ID, word func(int64) (word, error)) (rec einmal.Record, at place, m meta, err error) {
-	stmt := c.stmts[byID]
-	defer stmt.Reset()
-	if err := stmt.BindInt64(1, int64(id)); err != nil {
+	stmt, err := c.query(byID, int64(id))
+	if err != nil {
 		return rec, at, m, err
 	}
+	defer stmt.Reset()
 	if !stmt.Step() {
 		return rec, at, m, unreadable(orDamaged(stmt.Err()), id)
 	}

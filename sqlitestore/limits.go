@@ -53,7 +53,10 @@ func (t *tx) counted(tenant string, from, to einmal.State) {
 
 // countOpen reads every open record. One that cannot be read counts for nobody.
 func (t *tx) countOpen() error {
-	stmt := t.c.stmts[allOpen]
+	stmt, err := t.c.stmt(allOpen)
+	if err != nil {
+		return err
+	}
 	defer stmt.Reset()
 	open := map[string]*openCount{}
 	for stmt.Step() {

@@ -129,11 +129,11 @@ func (s *Store) Timeline(ctx context.Context, id einmal.ID) (entries []einmal.En
 		if _, _, _, err := r.c.load(id, r.wordByID); err != nil {
 			return err
 		}
-		stmt := r.c.stmts[timelineOf]
-		defer stmt.Reset()
-		if err := stmt.BindInt64(1, int64(id)); err != nil {
+		stmt, err := r.c.query(timelineOf, int64(id))
+		if err != nil {
 			return err
 		}
+		defer stmt.Reset()
 		for stmt.Step() {
 			e, err := decodeEntry(stmt.ColumnRawBlob(1), int64(id))
 			if err != nil {
@@ -210,14 +210,15 @@ func (s *Store) List(ctx context.Context, f einmal.Filter) (page []einmal.Record
 }
 
 func (r *reader) list(f *einmal.Filter, after int64, limit int) (page []einmal.Record, err error) {
-	stmt := r.c.stmts[listAll]
+	q := listAll
 	if len(f.States) > 0 && !slices.ContainsFunc(f.States, func(s einmal.State) bool { return !s.Open() }) {
-		stmt = r.c.stmts[listOpen]
+		q = listOpen
 	}
-	defer stmt.Reset()
-	if err := stmt.BindInt64(1, after); err != nil {
+	stmt, err := r.c.query(q, after)
+	if err != nil {
 		return nil, err
 	}
+	defer stmt.Reset()
 	for first := true; len(page) < limit && stmt.Step(); first = false {
 		if first {
 			m, err := decodeMeta(stmt.ColumnRawBlob(0))

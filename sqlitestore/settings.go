@@ -107,13 +107,13 @@ func (t *tx) set(one *einmal.Setting, there []einmal.Setting) error {
 		t.meta.seq += acceptedGap
 		t.dirty = true
 	case one.Delete:
-		return t.exec(deleteSetting, one.Name, one.Tenant, one.Operation)
+		return t.exec(deleteSetting, text(one.Name), text(one.Tenant), text(one.Operation))
 	case !one.IfAbsent || !slices.ContainsFunc(there, same):
 		until := int64(0)
 		if one.For != 0 {
 			until = t.now.Add(one.For).UnixNano()
 		}
-		return t.exec(writeSetting, one.Name, one.Tenant, one.Operation, one.Value, until)
+		return t.exec(writeSetting, text(one.Name), text(one.Tenant), text(one.Operation), text(one.Value), integer(until))
 	}
 	return nil
 }
@@ -134,7 +134,10 @@ func gone(s *einmal.Setting, now time.Time) bool { return !s.Until.IsZero() && !
 
 // settings reads those that are not over at now, in order.
 func (c *conn) settings(now time.Time) ([]einmal.Setting, error) {
-	stmt := c.stmts[readSettings]
+	stmt, err := c.stmt(readSettings)
+	if err != nil {
+		return nil, err
+	}
 	defer stmt.Reset()
 	var all []einmal.Setting
 	for stmt.Step() {

@@ -151,10 +151,7 @@ func (s *Store) open(ctx context.Context, create bool) (err error) {
 	if err := s.prepareFile(ctx, db, create); err != nil {
 		return errors.Join(err, db.Close())
 	}
-	c, err := prepare(db)
-	if err != nil {
-		return errors.Join(err, db.Close())
-	}
+	c := &conn{db: db}
 	if err := s.start(c); err != nil {
 		return errors.Join(err, c.close())
 	}
@@ -203,11 +200,7 @@ func (s *Store) openConn(ctx context.Context, cacheKiB int) (*conn, error) {
 	if err := settle(db, cacheKiB); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	c, err := prepare(db)
-	if err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return c, nil
+	return &conn{db: db}, nil
 }
 
 // Close implements einmal.Store.

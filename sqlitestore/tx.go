@@ -1,14 +1,15 @@
 package sqlitestore
 
 import (
+	"slices"
 	"time"
 
 	"github.com/einmal-dev/einmal"
 	"github.com/einmal-dev/einmal/internal/mutant"
 )
 
-// tx is one write transaction. Everything that must be consistent is read inside it; what the writer remembers from the last one counts only if the
-// store's sequence says that nobody else has written since.
+// tx is one write transaction. Everything that must be consistent is read inside it; what the writer remembers from the last one counts only if
+// nobody else has written since.
 type tx struct {
 	*Store
 	c      *conn
@@ -28,15 +29,15 @@ func (t *tx) open() error {
 		return err
 	}
 	t.meta = m
-	if m.seq != t.w.seq || m.epoch != t.w.epoch {
-		t.w.forget()
+	if err := t.w.noticeOthers(); err != nil {
+		return err
 	}
 	t.now, t.jumped = t.clock.read(&m)
 	return nil
 }
 
 // exec writes. An error breaks the transaction: none of it is committed.
-func (t *tx) exec(q query, args ...any) error {
+func (t *tx) exec(q query, args ...arg) error {
 	t.dirty = true
 	err := t.c.exec(q, args...)
 	if err != nil && t.broken == nil {
@@ -53,7 +54,7 @@ func (t *tx) seal() error {
 	case mark > t.meta.mark:
 		t.meta.mark = mark
 	}
-	return t.exec(writeMeta, t.meta.encode())
+	return t.exec(writeMeta, blob(t.meta.encode()))
 }
 
 // nextSeq is the sequence of one more write.
@@ -85,7 +86,7 @@ func (t *tx) wordID(w word) (int64, error) {
 	}
 	if id == 0 {
 		id = t.nextSeq()
-		if err := t.exec(insertWord, id, data, int64(checksum(data, id))); err != nil {
+		if err := t.exec(insertWord, integer(id), blob(data), integer(int64(checksum(data, id)))); err != nil {
 			return 0, err
 		}
 	}
@@ -97,7 +98,10 @@ func (t *tx) wordID(w word) (int64, error) {
 }
 
 func (t *tx) storedWord(data []byte) (int64, error) {
-	stmt := t.c.stmts[wordByData]
+	stmt, err := t.c.stmt(wordByData)
+	if err != nil {
+		return 0, err
+	}
 	defer stmt.Reset()
 	if err := stmt.BindBlob(1, data); err != nil {
 		return 0, err
@@ -128,6 +132,11 @@ func (t *tx) find(hash int64, id *einmal.Identity) (einmal.Record, error) {
 
 // load returns a record by its ID and where it stands.
 func (t *tx) load(id einmal.ID) (einmal.Record, place, error) {
+	if f, ok := t.w.recent[id]; ok {
+		f.rec.Ends = slices.Clone(f.rec.Ends)
+		t.stamp(&f.rec)
+		return f.rec, f.at, nil
+	}
 	rec, at, _, err := t.c.load(id, t.wordByID)
 	if err != nil {
 		return rec, at, err
@@ -152,7 +161,8 @@ func (t *tx) store(rec *einmal.Record, at place, result int64) error {
 		r.data = append(r.data, make([]byte, missing)...)
 	}
 	r.seal()
-	return t.exec(updateRecord, r.id, null(r.due), null(r.expires), null(r.result), r.data)
+	t.w.remember(rec, placeOf(&r))
+	return t.exec(updateRecord, integer(r.id), orNull(r.due), orNull(r.expires), orNull(r.result), blob(r.data))
 }
 
 // wordsOf interns what a record shares with others.

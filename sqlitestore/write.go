@@ -80,7 +80,8 @@ func (t *tx) insert(rec *einmal.Record, hash int64) error {
 	t.encode(&r, rec, terms, holders)
 	r.data = append(r.data, make([]byte, slack)...)
 	r.seal()
-	return t.exec(insertRecord, r.id, r.hash, r.due, r.data)
+	t.w.remember(rec, placeOf(&r))
+	return t.exec(insertRecord, integer(r.id), integer(r.hash), integer(r.due), blob(r.data))
 }
 
 // Apply implements einmal.Store.
@@ -127,7 +128,7 @@ func (t *tx) apply(c *einmal.Change) (einmal.Record, error) {
 		return rec, err
 	}
 	if c.Entry != nil {
-		if err := t.exec(insertEntry, t.nextSeq(), int64(rec.ID), encodeEntry(c.Entry, t.now, int64(rec.ID))); err != nil {
+		if err := t.exec(insertEntry, integer(t.nextSeq()), integer(int64(rec.ID)), blob(encodeEntry(c.Entry, t.now, int64(rec.ID)))); err != nil {
 			return rec, err
 		}
 	}
@@ -192,7 +193,7 @@ func change(rec *einmal.Record, c *einmal.Change, now time.Time) error {
 // replaceResult writes the record's result in place of the one that it had and returns the new row's ID.
 func (t *tx) replaceResult(rec *einmal.Record, old int64) (id int64, err error) {
 	if old != 0 {
-		if err := t.exec(deleteResult, old); err != nil {
+		if err := t.exec(deleteResult, integer(old)); err != nil {
 			return 0, err
 		}
 	}
@@ -200,9 +201,9 @@ func (t *tx) replaceResult(rec *einmal.Record, old int64) (id int64, err error) 
 		return 0, nil
 	}
 	id = rec.Seq
-	var body any
+	body := arg{}
 	if len(rec.Result.Body) > 0 {
-		body = rec.Result.Body
+		body = blob(rec.Result.Body)
 	}
-	return id, t.exec(insertResult, id, sealedHead(rec.Result, int64(rec.ID), id), body)
+	return id, t.exec(insertResult, integer(id), blob(sealedHead(rec.Result, int64(rec.ID), id)), body)
 }

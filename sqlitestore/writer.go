@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -60,10 +62,11 @@ type writer struct {
 	wake   chan struct{} // of capacity 1
 	ended  chan struct{}
 
-	// What the last transaction left behind. It counts while the store's sequence and epoch are these.
-	seq, epoch int64
-	settings   []einmal.Setting // nil: not read
-	open       map[string]*openCount
+	// What the last transaction left behind. It counts until another connection commits or a transaction is rolled back.
+	version  uint32           // SQLite's, of the file as this connection sees it
+	settings []einmal.Setting // nil: not read
+	open     map[string]*openCount
+	recent   map[einmal.ID]found
 }
 
 func newWriter(s *Store, c *conn) *writer {
@@ -71,7 +74,37 @@ func newWriter(s *Store, c *conn) *writer {
 }
 
 // forget drops what is remembered between transactions.
-func (w *writer) forget() { w.seq, w.settings, w.open = -1, nil, nil }
+func (w *writer) forget() { w.settings, w.open, w.recent = nil, nil, nil }
+
+// maxRecent bounds the records that the writer remembers.
+const maxRecent = 4096
+
+// remember keeps an open record for the change that will come for it. Answers inside it would be shared with callers, so such a one is not kept.
+func (w *writer) remember(rec *einmal.Record, at place) {
+	if !rec.State.Open() || slices.ContainsFunc(rec.Ends, func(e einmal.AttemptEnd) bool { return e.Result != nil }) {
+		delete(w.recent, rec.ID)
+		return
+	}
+	if w.recent == nil || len(w.recent) >= maxRecent {
+		w.recent = map[einmal.ID]found{}
+	}
+	kept := *rec
+	kept.Ends = slices.Clone(rec.Ends)
+	w.recent[rec.ID] = found{kept, at}
+}
+
+// noticeOthers forgets when another connection has committed since the last transaction.
+func (w *writer) noticeOthers() error {
+	version, err := w.c.db.FileControl("main", sqlite3.FCNTL_DATA_VERSION)
+	if err != nil {
+		return err
+	}
+	if version != w.version {
+		w.forget()
+		w.version, _ = version.(uint32)
+	}
+	return nil
+}
 
 func (w *writer) put(o *op) bool {
 	w.mu.Lock()
@@ -141,6 +174,22 @@ func (w *writer) loop() {
 			close(o.done)
 			batch[i] = nil
 		}
+		w.letCome()
+	}
+}
+
+// letCome lets those who were just answered come with their next write, so that it shares the next commit instead of missing it by a hair. It
+// waits for nobody: it ends as soon as no goroutine that was ready to run has brought anything.
+func (w *writer) letCome() {
+	for before := -1; ; {
+		runtime.Gosched()
+		w.mu.Lock()
+		n := len(w.queue)
+		w.mu.Unlock()
+		if n <= before || n >= maxBatch {
+			return
+		}
+		before = n
 	}
 }
 
@@ -201,14 +250,41 @@ func (w *writer) transact(batch []*op) (broke bool, err error) {
 	crashpoint.Here("sqlite: before commit")
 	if err := w.c.exec(commit); err != nil {
 		w.undo(err)
+		w.anchor()
 		return false, fmt.Errorf("sqlitestore: commit, which may have happened all the same: %w", err)
 	}
 	crashpoint.Here("sqlite: after commit")
-	w.seq, w.epoch = t.meta.seq, t.meta.epoch
 	for word, id := range t.words {
 		w.store.vocabulary.add(id, word)
 	}
 	return false, nil
+}
+
+// anchor commits something after a commit that failed. Its pages may be in the log, complete, and would come to life if the process died now; the next
+// commit overwrites them, so that what callers read from here on stays true.
+func (w *writer) anchor() {
+	err := func() (err error) {
+		if w.c == nil {
+			if w.c, err = w.store.openWriter(context.Background()); err != nil {
+				return err
+			}
+		}
+		if err := w.c.exec(begin); err != nil {
+			return err
+		}
+		m, err := w.c.meta()
+		if err != nil {
+			return err
+		}
+		m.seq++
+		if err := w.c.exec(writeMeta, blob(m.encode())); err != nil {
+			return err
+		}
+		return w.c.exec(commit)
+	}()
+	if err != nil && w.c != nil {
+		w.undo(err)
+	}
 }
 
 // undo rolls back and forgets; cause is nil where nothing was written.
