@@ -221,6 +221,15 @@ func (s scene) lateTruth() *einmal.Change {
 	return &c
 }
 
+// An earlier attempt's word while another runs: only its end is kept.
+func (s scene) earlierWord() *einmal.Change {
+	c := to(s.Record, einmal.StateRunning)
+	c.Guard = einmal.Guard{State: einmal.StateRunning, Version: s.Version}
+	c.Ends = withEnd(s.Record, einmal.AttemptEnd{Attempt: 1, End: einmal.EndOpen})
+	c.Entry = entry(s.Record, einmal.EventLateTruth)
+	return &c
+}
+
 // A person's word: fenced by version.
 func (s scene) resolve() *einmal.Change {
 	c := toNotApplied(s.Record)
@@ -256,7 +265,7 @@ func (s scene) writers() []writer {
 			ws = append(ws, writer{"a takeover", s.takeover()})
 		}
 		if s.Attempt > 1 {
-			ws = append(ws, writer{"a late truth", s.lateTruth()})
+			ws = append(ws, writer{"a late truth", s.lateTruth()}, writer{"an earlier attempt's word", s.earlierWord()})
 		}
 	case einmal.StateUnclear, einmal.StateNotApplied:
 		ws = append(ws, writer{"a restart", s.restart()}, writer{"a late truth", s.lateTruth()}, writer{"a resolution", s.resolve()})
