@@ -42,6 +42,7 @@ func TestDemoPlaysEverySceneAndCountsRight(t *testing.T) {
 			t.Errorf("line %d is wider than 80 columns, has an escape sequence, or ends with a space: %q", n+1, line)
 		}
 	}
+	theREADMEQuotes(t, got.stdout)
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("the temporary folder has %v, %v afterwards, want nothing", left, err)
 	}

@@ -1,0 +1,106 @@
+package main_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// block returns the first code block of the README that begins so.
+func block(t *testing.T, beginning string) string {
+	t.Helper()
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	inside := false
+	for line := range strings.SplitSeq(string(readme), "\n") {
+		switch {
+		case !strings.HasPrefix(line, "```"):
+			lines = append(lines, line)
+		case inside:
+			if text := strings.Join(lines, "\n"); strings.HasPrefix(text, beginning) {
+				return text
+			}
+			inside = false
+		default:
+			inside, lines = true, nil
+		}
+	}
+	t.Fatalf("the README has no block that begins with %q", beginning)
+	return ""
+}
+
+func TestTheREADMEsMiddlewareIsTheTestedExample(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(root, "einmalhttp", "example_test.go")
+	source, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body string
+	for _, decl := range file.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == "ExampleServer_Wrap" {
+			body = string(source[files.Position(f.Body.Lbrace).Offset+1 : files.Position(f.Body.Rbrace).Offset])
+		}
+	}
+	body = strings.ReplaceAll(strings.TrimPrefix(body, "\n"), "\n\t", "\n")
+	body = strings.TrimPrefix(body, "\t")
+	if quoted := block(t, "eng"); !strings.HasPrefix(body, quoted+"\n") {
+		t.Errorf("the README has\n%s\n\nthe example is\n%s", quoted, body)
+	}
+}
+
+// theREADMEQuotes checks that the demo printed what the README shows of it.
+func theREADMEQuotes(t *testing.T, stdout string) {
+	t.Helper()
+	rest := stdout
+	for line := range strings.Lines(block(t, "2  The answer")) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasPrefix(line, "✓ ") {
+			_, line, _ = strings.Cut(line, " requests") // a slow machine needs a few more
+		}
+		_, after, ok := strings.Cut(rest, line)
+		if !ok {
+			t.Errorf("the README shows a line that the demo did not print there: %q", line)
+			continue
+		}
+		rest = after
+	}
+}
+
+func TestTheREADMEsLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+			}
+		}
+	}
+}
