@@ -25,6 +25,13 @@ const (
 	Blurts                // only with AnswerBeforeCommit: the caller gets an answer that is not recorded
 )
 
+var kindNames = [...]string{
+	"Requests", "Hurries", "Sends", "NoLink", "GivesUp", "Arrives", "Reports", "Offers", "Crashes", "Renews", "LeaseEnds", "Recovers", "TimeGoes", "Looks",
+	"Resolves", "Purges", "Blurts",
+}
+
+func (k Kind) String() string { return kindNames[k] }
+
 // Reply is what happens to bytes that arrive.
 type Reply uint8
 

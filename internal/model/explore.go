@@ -14,6 +14,18 @@ type Report struct {
 	Depth     int
 	Seen      [situations]int // how many edges showed each situation
 	Violation *Violation      // the first one, by number of steps
+
+	rules  Rules
+	packer packer
+	nodes  []node
+	steps  []step
+}
+
+// step is the first edge that showed a record and an event of it together.
+type step struct {
+	at    int32 // the node that it leaves
+	event Event
+	pair  uint64
 }
 
 // Violation is a broken invariant, with the shortest way to it.
@@ -73,10 +85,10 @@ type node struct {
 
 // Explore visits every state that can be reached, nearest first, and stops at the first broken invariant. With a name it looks at that invariant only.
 func Explore(m Rules, only ...string) *Report {
-	report := &Report{Class: m.Class}
-	var p packer
+	report := &Report{Class: m.Class, rules: m}
+	p := &report.packer
 	nodes := []node{{parent: -1}}
-	var known set
+	var known, pairs set
 	known.add(p.pack(State{}))
 	var edges []Edge
 	for at := int32(0); int(at) < len(nodes); at++ {
@@ -87,6 +99,9 @@ func Explore(m Rules, only ...string) *Report {
 		for i := range edges {
 			e := &edges[i]
 			report.note(&m, &from.state, e)
+			if key := p.pair(&from.state, e.Event); key != 0 && pairs.add(key) {
+				report.steps = append(report.steps, step{at, e.Event, key})
+			}
 			isNew := false
 			if e.To != from.state && known.add(p.pack(e.To)) {
 				isNew = true
@@ -99,8 +114,30 @@ func Explore(m Rules, only ...string) *Report {
 			}
 		}
 	}
-	report.States = len(nodes)
+	report.States, report.nodes = len(nodes), nodes
 	return report
+}
+
+// Pairs are the numbers of all pairs of a record and something that happens to it, in the order in which they can be reached.
+func (p *Report) Pairs() []uint64 {
+	pairs := make([]uint64, len(p.steps))
+	for i, s := range p.steps {
+		pairs[i] = s.pair
+	}
+	return pairs
+}
+
+// Pair numbers the pair of a state's record and an event. 0 is an event of which the record learns nothing.
+func (p *Report) Pair(s *State, e Event) uint64 { return p.packer.pair(s, e) }
+
+// Way is the shortest way to the i-th pair; its last event is the pair's.
+func (p *Report) Way(i int) []Event {
+	s := p.steps[i]
+	var way []Event
+	for _, e := range trace(&p.rules, p.nodes, s.at) {
+		way = append(way, e.Event)
+	}
+	return append(way, s.event)
 }
 
 // check returns the first invariant that an edge breaks.

@@ -116,7 +116,8 @@ var ofWords = []invariant{
 	{"a success against 'nothing happened' raises an alarm",
 		func(m *Rules, from *State, e *Edge) bool {
 			end := from.Record.EndOf(e.Attempt)
-			denied := from.settledNegative() || end.Word == NoEffect && end.By == Person
+			equal := m.Class == Keyed && from.Record.Answer.Verdict == Applied // the partner did it once, whoever asked
+			denied := from.settledNegative() || end.Word == NoEffect && end.By == Person && !equal
 			return e.Alarm || !denied || from.at(e.Attempt).Holds != Success
 		}},
 	{"a second success of an opaque effect raises an alarm",

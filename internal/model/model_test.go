@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/einmal-dev/einmal/internal/model"
@@ -13,6 +14,13 @@ var sizes = map[model.Class]struct{ states, edges int }{
 	model.Keyed:  {856197, 11456779},
 }
 
+// explored is the whole model, explored once for all tests.
+var explored = map[model.Class]func() *model.Report{model.Opaque: explore(model.Opaque), model.Keyed: explore(model.Keyed)}
+
+func explore(class model.Class) func() *model.Report {
+	return sync.OnceValue(func() *model.Report { return model.Explore(model.Rules{Class: class, MaxAttempts: model.Attempts}) })
+}
+
 func TestTheProtocolKeepsItsPromiseInEveryReachableState(t *testing.T) {
 	t.Parallel()
 	for class, size := range sizes {
@@ -21,7 +29,7 @@ func TestTheProtocolKeepsItsPromiseInEveryReachableState(t *testing.T) {
 			if underRace && class == model.Keyed {
 				t.Skip("one goroutine, and ten times slower under the race detector")
 			}
-			r := model.Explore(model.Rules{Class: class, MaxAttempts: model.Attempts})
+			r := explored[class]()
 			if r.Violation != nil {
 				t.Fatalf("%v", r.Violation)
 			}

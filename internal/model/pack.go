@@ -11,6 +11,10 @@ type packer struct {
 // pack folds and numbers a state.
 func (p *packer) pack(s State) uint64 {
 	s.fold()
+	return p.packAll(&s)
+}
+
+func (p *packer) packAll(s *State) uint64 {
 	var key uint64
 	put := func(v uint8, bits uint) { key = key<<bits | uint64(v) }
 	flag := func(b bool) {
@@ -41,6 +45,23 @@ func (p *packer) pack(s State) uint64 {
 	flag(s.False)
 	flag(s.Late)
 	return key
+}
+
+// Pair numbers what an event and the record that it meets have to do with each other. It is 0 for what the record learns nothing of.
+func (p *packer) pair(s *State, e Event) uint64 {
+	switch e.Kind {
+	case Requests, Hurries, LeaseEnds, Recovers, Resolves, Purges:
+	case Reports, Offers:
+		e.Kind = Reports
+	default:
+		return 0
+	}
+	seen := State{Record: s.Record, Phase: s.Phase}
+	if e.Kind == Reports {
+		a := s.at(e.Attempt)
+		seen.Attempts[0] = Attempt{Doing: Holding, Holds: a.Holds, Bound: a.Bound}
+	}
+	return p.packAll(&seen)<<8 | uint64(e.Kind)<<4 | uint64(e.Attempt)<<2 | uint64(e.Statement)
 }
 
 func (p *packer) attempt(a *Attempt) uint8 {

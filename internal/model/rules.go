@@ -90,6 +90,9 @@ func (m *Rules) speak(r Record, n uint8, word Word, bound bool, phase Phase) (af
 		return r, m.contradicts(r, n, word)
 	}
 
+	if own.Word == NoEffect && own.By == Itself && !current {
+		return r, word == Success // it has certified "no effect" before: said again, it is evidence
+	}
 	switch {
 	case word == Open && m.Bug == OpenIsSuccess:
 		word = Success
@@ -144,14 +147,15 @@ func (m *Rules) settled(r Record, status Status, answer Answer) Record {
 	return r
 }
 
-// contradicts reports whether a word disagrees with a settled record: a success where the record says that nothing happened; a second success where the
-// partner does not deduplicate; a certificate that leaves a person's "applied" without any attempt that could have done it.
+// contradicts reports whether a word disagrees with a settled record: a success where the record says that nothing happened; where the partner does not
+// deduplicate, a second success, or one that a person had certified as no effect; a certificate that leaves a person's "applied" without any attempt that
+// could have done it.
 func (m *Rules) contradicts(r Record, n uint8, word Word) bool {
 	switch word {
 	case Success:
-		second := r.Answer.From != 0 && (r.Answer.From != n || m.Bug == AlarmOnRepeat) && m.Class == Opaque
+		second := r.Answer.From != 0 && (r.Answer.From != n || m.Bug == AlarmOnRepeat)
 		denied := r.EndOf(n).Word == NoEffect && r.EndOf(n).By == Person
-		return r.Answer.Verdict != Applied || second || denied
+		return r.Answer.Verdict != Applied || m.Class == Opaque && (second || denied)
 	case NoEffect, Refused:
 		if r.Answer.Verdict != Applied || r.Answer.From != 0 {
 			return false
