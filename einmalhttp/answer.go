@@ -90,7 +90,7 @@ func (x *exchange) refuseRun(err error) {
 		x.refuse(err)
 		return
 	}
-	if p.ID != "" {
+	if p.ID != "" && x.spool == nil { // one's own operation, but not one's own attempt
 		if err := x.fresh(); err != nil {
 			x.refuse(err)
 			return
@@ -270,5 +270,5 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func (s *Server) link(h http.Header, id string) {
-	h["Link"] = append(h["Link"], "<"+s.statusURL(id)+`>; rel="status"`)
+	h["Link"] = append(h["Link"], s.linkHead+id+`>; rel="status"`)
 }

@@ -566,3 +566,35 @@ func TestParameters(t *testing.T) {
 	}
 	a.wantEffects(1)
 }
+
+// TestEqualAnswersAreStoredAlike, although a handler's header has no order, and whatever case it writes names in.
+func TestEqualAnswersAreStoredAlike(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, options{})
+	a.handle("/op", einmal.Policy{}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["etag"] = []string{`"one"`}
+		createOrder(w, r)
+		w.Header()["etag"] = nil
+	})
+	var first []einmal.Field
+	for i := range 20 {
+		got := a.send(request{path: "/op", key: fmt.Sprint(i)})
+		op, err := a.engine.Get(t.Context(), idOf(t, got))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := []string{}
+		for _, f := range op.Result.Header {
+			names = append(names, f.Name)
+		}
+		if want := []string{"Content-Type", "Location", "Etag", "Etag", "Link", "Link"}; !cmp.Equal(want, names) {
+			t.Fatalf("stored %v, want the fields %v", op.Result.Header, want)
+		}
+		if first == nil {
+			first = op.Result.Header
+		}
+		if diff := cmp.Diff(first, op.Result.Header); diff != "" {
+			t.Errorf("stored otherwise than the first (-first +this):\n%s", diff)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/einmal-dev/einmal"
 	"github.com/einmal-dev/einmal/contract"
 	"github.com/einmal-dev/einmal/einmalhttp"
+	"github.com/einmal-dev/einmal/memstore"
 )
 
 // oddHandlers are answers at the edges of what net/http allows. Their first answer must be what the bare handler's would be, and the replay the same
@@ -555,4 +557,60 @@ func TestClearTextHTTP2(t *testing.T) {
 		}
 	}
 	a.wantEffects(1)
+}
+
+// gatedStore holds every transition until the gate says how it goes on.
+type gatedStore struct {
+	einmal.Store
+	gate func()
+}
+
+func (s *gatedStore) Apply(ctx context.Context, c einmal.Change) (einmal.Record, error) {
+	s.gate()
+	return s.Store.Apply(ctx, c)
+}
+
+// touchedWriter knows whether anything was written.
+type touchedWriter struct {
+	http.ResponseWriter
+	touched atomic.Bool
+}
+
+func (w *touchedWriter) WriteHeader(status int) {
+	w.touched.Store(true)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *touchedWriter) Write(p []byte) (int, error) {
+	w.touched.Store(true)
+	return w.ResponseWriter.Write(p)
+}
+
+// TestNothingLeavesBeforeTheRecord, however much the handler writes and flushes.
+func TestNothingLeavesBeforeTheRecord(t *testing.T) {
+	t.Parallel()
+	store := &gatedStore{Store: memstore.New()}
+	a := newAPI(t, options{store: store})
+	op := a.engine.Define(einmal.Policy{Name: "op", Owner: "o", Rules: &einmal.Rules{MaxResult: 1000}})
+	wrapped := a.idem.Wrap(op)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for range 10 {
+			_, _ = w.Write(make([]byte, 10_000))
+			w.(http.Flusher).Flush()
+		}
+	}))
+	a.mux.HandleFunc("/op", func(w http.ResponseWriter, r *http.Request) {
+		outside := &touchedWriter{ResponseWriter: w}
+		store.gate = func() {
+			if outside.touched.Load() {
+				t.Error("something was written before the end was recorded")
+			}
+		}
+		wrapped.ServeHTTP(outside, r)
+		if !outside.touched.Load() {
+			t.Error("nothing was written after it")
+		}
+	})
+	if got := a.send(request{path: "/op"}); got.status != 200 || len(got.body) != 100_000 {
+		t.Errorf("%d, %d bytes", got.status, len(got.body))
+	}
 }

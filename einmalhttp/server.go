@@ -74,6 +74,7 @@ type Server struct {
 	log      *slog.Logger
 	base     string // what stands before "status/", "result/" and "contract"
 	typeBase string
+	linkHead string // of a link to a status resource, up to the operation's ID
 
 	operations sync.Map // *einmal.Op: *operation
 
@@ -93,7 +94,7 @@ func New(engine *einmal.Engine, cfg Config) *Server {
 		panic("einmalhttp: New: " + err.Error())
 	}
 	base := strings.TrimSuffix(cfg.PublicURL, "/") + cfg.Prefix
-	return &Server{engine: engine, cfg: cfg, log: cfg.Log, base: base, typeBase: base + "contract#", pageOps: -1}
+	return &Server{engine: engine, cfg: cfg, log: cfg.Log, base: base, typeBase: base + "contract#", linkHead: "<" + base + "status/", pageOps: -1}
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -110,10 +110,16 @@ func (s *spool) writeHeader(status int) {
 func (s *spool) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.write(p)
+	return write(s, p)
 }
 
-func (s *spool) write(p []byte) (int, error) {
+func (s *spool) WriteString(text string) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return write(s, text)
+}
+
+func write[T string | []byte](s *spool, p T) (int, error) {
 	if s.finished {
 		return 0, errFinished
 	}
@@ -134,7 +140,7 @@ func (s *spool) write(p []byte) (int, error) {
 	s.body = append(s.body, p[:room]...)
 	s.size += room
 	if rest := p[room:]; len(rest) > 0 {
-		n, err := s.spill(rest)
+		n, err := s.spill([]byte(rest))
 		s.size += int64(n)
 		if err != nil {
 			s.lost = fmt.Errorf("einmalhttp: spooling the answer: %w", err)
@@ -158,8 +164,6 @@ func (s *spool) spill(p []byte) (int, error) {
 	}
 	return s.file.Write(p)
 }
-
-func (s *spool) WriteString(text string) (int, error) { return s.Write([]byte(text)) }
 
 // ReadFrom makes io.Copy copy without a second buffer.
 func (s *spool) ReadFrom(r io.Reader) (n int64, err error) {
@@ -258,7 +262,7 @@ func (s *spool) fill(h http.Header) {
 	if s.noSniff {
 		h["Content-Type"] = nil // unless it is among the fields
 	}
-	lines := make([]string, len(s.fields))
+	lines := make([]string, len(s.fields)+1)
 	for i, f := range s.fields {
 		lines[i] = f.Value
 		if before := h[f.Name]; len(before) > 0 {
@@ -268,7 +272,9 @@ func (s *spool) fill(h http.Header) {
 		}
 	}
 	if !s.bodyless {
-		h["Content-Length"] = []string{strconv.FormatInt(s.size, 10)}
+		last := len(s.fields)
+		lines[last] = strconv.FormatInt(s.size, 10)
+		h["Content-Length"] = lines[last:]
 	}
 }
 
