@@ -131,6 +131,13 @@ func split(ctx context.Context, next einmal.Store, c einmal.Change) (einmal.Reco
 	return next.Apply(ctx, c)
 }
 
+// yield lets others come between.
+func yield() {
+	for range 20 {
+		runtime.Gosched()
+	}
+}
+
 // identifying is a store that takes other identities for the given ones.
 func identifying(b bug, as func(einmal.Identity) einmal.Identity) bug {
 	b.reserve = func(ctx context.Context, next einmal.Store, r einmal.Reservation) (einmal.Record, bool, error) {
@@ -289,7 +296,7 @@ func writingBugs() []bug {
 			name: "Reserve looks and then inserts", rule: "never look and then insert",
 			reserve: func(ctx context.Context, next einmal.Store, r einmal.Reservation) (einmal.Record, bool, error) {
 				_, err := next.Get(ctx, einmal.Ref{Identity: r.Identity})
-				runtime.Gosched()
+				yield()
 				rec, created, reserveErr := next.Reserve(ctx, r)
 				return rec, created || reserveErr == nil && errors.Is(err, einmal.ErrNotFound), reserveErr
 			},
@@ -315,6 +322,26 @@ func writingBugs() []bug {
 					return einmal.Record{}, false, einmal.ErrStorePaused
 				}
 				return next.Reserve(ctx, r)
+			},
+		},
+		{
+			name: "a reservation looks for a pause before its transaction", rule: "no start that did not see it can commit",
+			reserve: func(ctx context.Context, next einmal.Store, r einmal.Reservation) (einmal.Record, bool, error) {
+				all, _ := next.Settings(ctx)
+				if slices.ContainsFunc(all, func(s einmal.Setting) bool { return s.Name == "seen too early" && s.Tenant == r.Tenant }) {
+					return einmal.Record{}, false, einmal.ErrStorePaused
+				}
+				yield()
+				return next.Reserve(ctx, r)
+			},
+			settings: func(ctx context.Context, next einmal.Store, set ...einmal.Setting) ([]einmal.Setting, error) {
+				set = slices.Clone(set)
+				for i := range set {
+					if set[i].Name == "pause" {
+						set[i].Name = "seen too early"
+					}
+				}
+				return next.Settings(ctx, set...)
 			},
 		},
 		{
@@ -529,7 +556,7 @@ func lookingBugs() []bug {
 				for i := range set {
 					set[i].IfAbsent = false
 				}
-				runtime.Gosched()
+				yield()
 				return next.Settings(ctx, set...)
 			},
 		},

@@ -216,6 +216,44 @@ var settingCases = []testCase{
 			starts(pause, true)
 		},
 	},
+	{
+		name: "when a pause returns nothing more starts",
+		rule: "a start checks for a pause in its own transaction: when the call that pauses has returned, no start that did not see it can commit, " +
+			"so whoever paused knows all that is still in flight",
+		check: func(e *env) {
+			for round := range rounds(3) {
+				pause := einmal.Setting{Name: "pause", Tenant: e.tenant, Operation: "*"}
+				requests := make([][]einmal.Reservation, 8)
+				for i := range requests {
+					for range 100 {
+						requests[i] = append(requests[i], e.request())
+					}
+				}
+				var known []einmal.Record
+				e.together(len(requests)+1, func(i int) error {
+					if i < len(requests) {
+						for _, r := range requests[i] {
+							if _, _, err := e.handle(i).Reserve(e.ctx, r); errors.Is(err, einmal.ErrStorePaused) {
+								return nil
+							} else if err != nil {
+								return err
+							}
+						}
+						return nil
+					}
+					yield(round)
+					_, err := e.handle(round).Settings(e.ctx, pause)
+					if err == nil {
+						known, err = listAll(e.ctx, e.handle(round+1), einmal.Filter{Tenant: &e.tenant})
+					}
+					return err
+				})
+				e.sameIDs("all that started, and what there was when the pause had returned", e.list(e.a, einmal.Filter{Tenant: &e.tenant}), idsOf(known))
+				pause.Delete = true
+				e.settings(e.a, pause)
+			}
+		},
+	},
 }
 
 func find(all []einmal.Setting, named einmal.Setting) *einmal.Setting {
