@@ -31,7 +31,7 @@ type Config struct {
 
 	Prefix    string        // "/.idempotency/": the path where the Server is mounted, as clients see it
 	PublicURL string        // "": URLs are relative; otherwise scheme, host and perhaps a path, that stand before Prefix
-	MaxWait   time.Duration // 30s: the longest "Prefer: wait" that is honoured; negative: none
+	MaxWait   time.Duration // 30s: the longest "Prefer: wait" that is honoured; below the server's WriteTimeout; negative: none
 	TempDir   string        // "": the system's; for answers that are larger than Rules.MaxResult
 	MaxSpool  int64         // 1 GiB: of one answer in the temporary file, in bytes
 	Log       *slog.Logger  // nil: slog.Default()
