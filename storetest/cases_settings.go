@@ -140,7 +140,8 @@ var settingCases = []testCase{
 			along := einmal.Setting{Name: "along", Tenant: e.tenant, Value: "1"}
 			for _, own := range []einmal.Setting{
 				{Name: "id", Value: "mine"}, {Name: "id", Delete: true}, {Name: "seq", Value: "1"}, {Name: "seq", Delete: true},
-				{Name: "epoch", Value: "7"}, {Name: "epoch", Delete: true}, {Name: "clock", Value: "ok"}, {Name: "clock", Value: "jumped"}, {Name: "clock", Delete: true},
+				{Name: "epoch", Value: "7"}, {Name: "epoch", Delete: true}, {Name: "epoch", Value: "accept", Delete: true},
+				{Name: "clock", Value: "ok"}, {Name: "clock", Value: "jumped"}, {Name: "clock", Delete: true},
 			} {
 				if _, err := e.a.Settings(e.ctx, along, own); err == nil {
 					e.see("%+v was written", own)
