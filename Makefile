@@ -27,8 +27,9 @@ race:
 mutants: # every planted bug must be found by the test that docs/testing.md names
 	EINMAL_MUTANTS=1 go test -count=1 -timeout 30m -v -run '^TestEveryMutant' ./internal/mutant
 
-crash: # ten times as many kills and power losses as go test
+crash: # ten times as many kills, races and power losses as go test
 	EINMAL_CRASH_KILLS=2600 go test -count=1 -timeout 30m ./internal/crashpoint
+	EINMAL_STORETEST_ROUNDS=10 go test -count=1 -timeout 30m -run '^TestStore$$' ./memstore ./sqlitestore
 
 fuzz: # every fuzz test in turn, for so many inputs (FUZZ=5m: for so long)
 	@set -e; for folder in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
