@@ -15,6 +15,7 @@ type Report struct {
 	Seen      [situations]int // how many edges showed each situation
 	Violation *Violation      // the first one, by number of steps
 
+	moves  [Deleted + 1][Deleted + 1][APurge + 1]bool
 	rules  Rules
 	packer packer
 	nodes  []node
@@ -99,6 +100,9 @@ func Explore(m Rules, only ...string) *Report {
 		for i := range edges {
 			e := &edges[i]
 			report.note(&m, &from.state, e)
+			if move, ok := moveOf(&from.state, e); ok {
+				report.moves[move.From][move.To][move.Who] = true
+			}
 			if key := p.pair(&from.state, e.Event); key != 0 && pairs.add(key) {
 				report.steps = append(report.steps, step{at, e.Event, key})
 			}
