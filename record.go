@@ -107,13 +107,3 @@ type Record struct {
 
 // Lapsed reports whether a running attempt's lease is over by the store's clock.
 func (r *Record) Lapsed() bool { return r.State == StateRunning && !r.LeaseUntil.After(r.Now) }
-
-// end returns the entry of an attempt, nil where there is none.
-func (r *Record) end(attempt int) *AttemptEnd {
-	for i := range r.Ends {
-		if r.Ends[i].Attempt == attempt {
-			return &r.Ends[i]
-		}
-	}
-	return nil
-}

@@ -75,25 +75,35 @@ func TestServe(t *testing.T) {
 	}{
 		"an answer": {
 			func(w http.ResponseWriter, r *http.Request) error { createOrder(w, r); return nil },
-			want{status: 201, body: `{"order":1}`}, want{status: 201, body: `{"order":1}`, replayed: true}, 1, einmal.StateCompleted,
+			want{status: 201, body: `{"order":1}`},
+			want{status: 201, body: `{"order":1}`, replayed: true},
+			1, einmal.StateCompleted,
 		},
 		"an error is open, and no empty 200": {
 			func(http.ResponseWriter, *http.Request) error { return errors.New("database is gone") },
-			want{status: 500, body: "internal\n"}, want{status: 409, kind: contract.OutcomeUnclear}, 1, einmal.StateUnclear,
+			want{status: 500, body: "internal\n"},
+			want{status: 409, kind: contract.OutcomeUnclear},
+			1, einmal.StateUnclear,
 		},
 		"an error with a refusing status is open all the same": {
 			func(http.ResponseWriter, *http.Request) error { return &frameworkError{422, "no stock"} },
-			want{status: 422, body: "no stock\n"}, want{status: 409, kind: contract.OutcomeUnclear}, 1, einmal.StateUnclear,
+			want{status: 422, body: "no stock\n"},
+			want{status: 409, kind: contract.OutcomeUnclear},
+			1, einmal.StateUnclear,
 		},
 		"Final comes back alike": {
 			func(http.ResponseWriter, *http.Request) error {
 				return einmal.Final(&einmal.Refusal{Code: "no-stock", Message: "sold out"})
 			},
-			want{status: 422, body: "no-stock: sold out\n"}, want{status: 422, body: "no-stock: sold out\n", replayed: true}, 1, einmal.StateCompleted,
+			want{status: 422, body: "no-stock: sold out\n"},
+			want{status: 422, body: "no-stock: sold out\n", replayed: true},
+			1, einmal.StateCompleted,
 		},
 		"Final of a foreign error comes back alike": {
 			func(http.ResponseWriter, *http.Request) error { return einmal.Final(&frameworkError{410, "gone"}) },
-			want{status: 422, body: ": gone\n"}, want{status: 422, body: ": gone\n", replayed: true}, 1, einmal.StateCompleted,
+			want{status: 422, body: ": gone\n"},
+			want{status: 422, body: ": gone\n", replayed: true},
+			1, einmal.StateCompleted,
 		},
 		"Final answered inside": {
 			func(w http.ResponseWriter, _ *http.Request) error {
@@ -101,38 +111,50 @@ func TestServe(t *testing.T) {
 				fmt.Fprint(w, "no money")
 				return einmal.Final(errors.New("no money"))
 			},
-			want{status: 402, body: "no money"}, want{status: 402, body: "no money", replayed: true}, 1, einmal.StateCompleted,
+			want{status: 402, body: "no money"},
+			want{status: 402, body: "no money", replayed: true},
+			1, einmal.StateCompleted,
 		},
 		"NoEffect runs again": {
 			func(http.ResponseWriter, *http.Request) error {
 				return einmal.NoEffect(&frameworkError{503, "not yet"})
 			},
-			want{status: 503, body: "not yet\n"}, want{status: 503, body: "not yet\n"}, 2, einmal.StateNotApplied,
+			want{status: 503, body: "not yet\n"},
+			want{status: 503, body: "not yet\n"},
+			2, einmal.StateNotApplied,
 		},
 		"NoEffect answered inside": {
 			func(w http.ResponseWriter, _ *http.Request) error {
 				http.Error(w, "inside", 503)
 				return einmal.NoEffect(errors.New("outside"))
 			},
-			want{status: 503, body: "inside\n"}, want{status: 503, body: "inside\n"}, 2, einmal.StateNotApplied,
+			want{status: 503, body: "inside\n"},
+			want{status: 503, body: "inside\n"},
+			2, einmal.StateNotApplied,
 		},
 		"an error after a success is open, and the success is not sent": {
 			func(w http.ResponseWriter, r *http.Request) error {
 				createOrder(w, r)
 				return errors.New("rendering")
 			},
-			want{status: 500, body: "internal\n"}, want{status: 409, kind: contract.OutcomeUnclear}, 1, einmal.StateUnclear,
+			want{status: 500, body: "internal\n"},
+			want{status: 409, kind: contract.OutcomeUnclear},
+			1, einmal.StateUnclear,
 		},
 		"an error that was answered inside is open, and its answer is sent once": {
 			func(w http.ResponseWriter, _ *http.Request) error {
 				http.Error(w, "inside", 422)
 				return errors.New("outside")
 			},
-			want{status: 422, body: "inside\n"}, want{status: 409, kind: contract.OutcomeUnclear}, 1, einmal.StateUnclear,
+			want{status: 422, body: "inside\n"},
+			want{status: 409, kind: contract.OutcomeUnclear},
+			1, einmal.StateUnclear,
 		},
 		"neither answer nor error is unclear": {
 			func(http.ResponseWriter, *http.Request) error { return nil },
-			want{status: 502, kind: contract.OutcomeUnclear}, want{status: 409, kind: contract.OutcomeUnclear}, 1, einmal.StateUnclear,
+			want{status: 502, kind: contract.OutcomeUnclear},
+			want{status: 409, kind: contract.OutcomeUnclear},
+			1, einmal.StateUnclear,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -202,8 +202,9 @@ func (a *api) build(q request) *http.Request {
 	if q.key == "" {
 		q.key = "k-1"
 	}
+	//lint:ignore SA1008 a name that Transport does not take for a licence to send again
 	if !q.noKey && req.Header["idempotency-key"] == nil {
-		req.Header["idempotency-key"] = []string{q.key} // under a name that Transport does not take for a licence to send again
+		req.Header["idempotency-key"] = []string{q.key}
 	}
 	req.GetBody = nil
 	return req

@@ -72,7 +72,8 @@ func newClient(t *testing.T) *http.Client {
 
 func mustAwait(t *testing.T, p interface {
 	Await(context.Context, fault.What, string, int) error
-}, what fault.What, ref string, n int) {
+}, what fault.What, ref string, n int,
+) {
 	t.Helper()
 	if err := p.Await(testContext(t), what, ref, n); err != nil {
 		t.Fatal(err)
@@ -138,13 +139,15 @@ func TestPartnerDeduplicates(t *testing.T) {
 		{
 			"a lie that is stored under the key", &fault.Partner{},
 			[]call{{"k", a, fault.Move{Status: 500, Bound: true}}, {key: "k", body: a}},
-			[]int{500, 500}, 1,
+			[]int{500, 500},
+			1,
 		},
 		{"a refusal is not stored", &fault.Partner{}, []call{{"k", a, fault.Refuse(402)}, {key: "k", body: a}}, []int{402, 201}, 1},
 		{
 			"a refusal that is stored under the key", &fault.Partner{},
 			[]call{{"k", a, fault.Move{NoEffect: true, Status: 402, Bound: true}}, {key: "k", body: a}},
-			[]int{402, 402}, 0,
+			[]int{402, 402},
+			0,
 		},
 		{"a lie about a call that is repeated", &fault.Partner{}, []call{{key: "k", body: a}, {"k", a, fault.LieFailed(503)}}, []int{201, 503}, 1},
 		{"a doubled delivery without a key", &fault.Partner{}, []call{{"", a, fault.Twice()}}, []int{201}, 2},
@@ -193,7 +196,7 @@ func TestPartnerForgetsAKeyAfterItsWindow(t *testing.T) {
 		if got := p.Effects("k"); got != 1 {
 			t.Errorf("%d effects just inside the window, want 1", got)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		call()
 		if got := p.Effects("k"); got != 2 {
 			t.Fatalf("%d effects after the window, want 2: the key is forgotten", got)

@@ -169,8 +169,13 @@ var reserveCases = []testCase{
 				at   time.Duration
 				want error
 			}{
-				{0, nil}, {-window + 2*slack, nil}, {-window - 2*slack, einmal.ErrKeyTooOld}, {-1000 * time.Hour, einmal.ErrKeyTooOld},
-				{einmal.MaxKeySkew - 2*slack, nil}, {einmal.MaxKeySkew + 2*slack, einmal.ErrKeyFromFuture}, {1000 * time.Hour, einmal.ErrKeyFromFuture},
+				{0, nil},
+				{-window + 2*slack, nil},
+				{-window - 2*slack, einmal.ErrKeyTooOld},
+				{-1000 * time.Hour, einmal.ErrKeyTooOld},
+				{einmal.MaxKeySkew - 2*slack, nil},
+				{einmal.MaxKeySkew + 2*slack, einmal.ErrKeyFromFuture},
+				{1000 * time.Hour, einmal.ErrKeyFromFuture},
 			} {
 				r := e.request()
 				r.KeyTime = now.Add(try.at)

@@ -139,9 +139,16 @@ var settingCases = []testCase{
 			}
 			along := einmal.Setting{Name: "along", Tenant: e.tenant, Value: "1"}
 			for _, own := range []einmal.Setting{
-				{Name: "id", Value: "mine"}, {Name: "id", Delete: true}, {Name: "seq", Value: "1"}, {Name: "seq", Delete: true},
-				{Name: "epoch", Value: "7"}, {Name: "epoch", Delete: true}, {Name: "epoch", Value: "accept", Delete: true},
-				{Name: "clock", Value: "ok"}, {Name: "clock", Value: "jumped"}, {Name: "clock", Delete: true},
+				{Name: "id", Value: "mine"},
+				{Name: "id", Delete: true},
+				{Name: "seq", Value: "1"},
+				{Name: "seq", Delete: true},
+				{Name: "epoch", Value: "7"},
+				{Name: "epoch", Delete: true},
+				{Name: "epoch", Value: "accept", Delete: true},
+				{Name: "clock", Value: "ok"},
+				{Name: "clock", Value: "jumped"},
+				{Name: "clock", Delete: true},
 			} {
 				if _, err := e.a.Settings(e.ctx, along, own); err == nil {
 					e.see("%+v was written", own)
@@ -162,7 +169,8 @@ var settingCases = []testCase{
 	},
 	{
 		name: "a pause covers its scope",
-		rule: "the setting \"pause\" refuses every start in its scope while it exists: exactly its tenant and operation, \"*\" for all of them, until it is deleted or its time is over",
+		rule: "the setting \"pause\" refuses every start in its scope while it exists: exactly its tenant and operation, \"*\" for all of them, " +
+			"until it is deleted or its time is over",
 		check: func(e *env) {
 			restart := e.running()
 			restart = e.apply(restart, toNotApplied(restart))

@@ -52,7 +52,7 @@ func (r *race) run(ctx context.Context, handles [2]einmal.Store, gate <-chan str
 	done.Wait()
 	var err error
 	if r.final, err = handles[0].Get(ctx, einmal.Ref{ID: r.start.ID}); err != nil {
-		return fmt.Errorf("Get after the race: %w", err)
+		return fmt.Errorf("after the race, Get: %w", err)
 	}
 	entries, err := handles[1].Timeline(ctx, r.start.ID)
 	r.entries = len(entries)

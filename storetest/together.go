@@ -63,7 +63,7 @@ func listAll(ctx context.Context, s einmal.Store, f einmal.Filter) ([]einmal.Rec
 		}
 		f.After = next
 	}
-	return nil, errors.New("List still has a cursor after 10,000 pages")
+	return nil, errors.New("after 10,000 pages List still has a cursor")
 }
 
 func idsOf(recs []einmal.Record) (ids []einmal.ID) {

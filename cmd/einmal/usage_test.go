@@ -99,8 +99,13 @@ func TestAStoreIsMadeOnceAndShown(t *testing.T) {
 func TestHelpAndVersion(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ args, want string }{
-		{"", "einmal demo"}, {"operations", "operations resolve"}, {"operations resolve --help", "--accept-live"}, {"operations list --help", "accepted, running and unclear"},
-		{"demo --help", "--stay"}, {"version", "einmal "}, {"version --json", `"go":"go1.`},
+		{"", "einmal demo"},
+		{"operations", "operations resolve"},
+		{"operations resolve --help", "--accept-live"},
+		{"operations list --help", "accepted, running and unclear"},
+		{"demo --help", "--stay"},
+		{"version", "einmal "},
+		{"version --json", `"go":"go1.`},
 	} {
 		got := run(t, command(t, einmalPath, t.TempDir(), strings.Fields(tt.args)...))
 		if got.code != 0 || !strings.Contains(got.stdout, tt.want) || got.stderr != "" {
