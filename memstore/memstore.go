@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -83,6 +82,12 @@ func (s *store) atomically(ctx context.Context, step func(now time.Time) error) 
 		s.mark = now
 	}
 	return step(now)
+}
+
+// nextSeq is the sequence of one more write.
+func (s *store) nextSeq() int64 {
+	s.position.Seq++
+	return s.position.Seq
 }
 
 func (s *store) Close() error {
@@ -246,70 +251,6 @@ func write(rec *einmal.Record, c einmal.Change, now time.Time) error {
 		return fmt.Errorf("memstore: unknown kind of change %d", c.Kind)
 	}
 	return nil
-}
-
-func (s *store) Get(ctx context.Context, ref einmal.Ref) (rec einmal.Record, err error) {
-	err = s.atomically(ctx, func(now time.Time) error {
-		r := s.byID[ref.ID]
-		if ref.ID == 0 {
-			r = s.byName[identity(ref.Identity)]
-		}
-		if r == nil {
-			return einmal.ErrNotFound
-		}
-		rec = s.read(r, now)
-		return nil
-	})
-	return rec, err
-}
-
-func (s *store) Timeline(ctx context.Context, id einmal.ID) (entries []einmal.Entry, err error) {
-	err = s.atomically(ctx, func(time.Time) error {
-		r := s.byID[id]
-		if r == nil {
-			return einmal.ErrNotFound
-		}
-		entries = slices.Clone(r.timeline)
-		return nil
-	})
-	return entries, err
-}
-
-// List has the ID of a page's last record as its cursor.
-func (s *store) List(ctx context.Context, f einmal.Filter) (page []einmal.Record, next string, err error) {
-	err = s.atomically(ctx, func(now time.Time) error {
-		var after int64
-		if f.After != "" {
-			if after, err = strconv.ParseInt(f.After, 10, 64); err != nil {
-				return fmt.Errorf("memstore: cursor %q: %w", f.After, err)
-			}
-		}
-		limit := 100
-		if f.Limit > 0 {
-			limit = min(f.Limit, 1000)
-		}
-		for _, r := range s.rows {
-			if r.ID <= einmal.ID(after) || !selects(f, r, now) {
-				continue
-			}
-			if len(page) == limit {
-				next = strconv.FormatInt(int64(page[limit-1].ID), 10)
-				break
-			}
-			page = append(page, withoutBodies(s.read(r, now)))
-		}
-		return nil
-	})
-	return page, next, err
-}
-
-func selects(f einmal.Filter, r *row, now time.Time) bool {
-	return (len(f.States) == 0 || slices.Contains(f.States, r.State)) &&
-		(f.Tenant == nil || *f.Tenant == r.Tenant) &&
-		(f.Operation == "" || f.Operation == r.Operation) &&
-		(f.Owner == "" || f.Owner == r.Terms.Owner) &&
-		(!f.Attention || r.Attention) &&
-		now.Sub(r.Changed) >= f.OlderThan
 }
 
 func (s *store) Claim(ctx context.Context, c einmal.Claim) (claimed []einmal.Record, err error) {

@@ -33,8 +33,9 @@ var clockCases = []testCase{
 	},
 	{
 		name:  "after a jump of the clock nothing is purged or re-run until it is accepted",
-		rule:  "a live handle sees a step of more than einmal.MaxClockStep that the monotonic reading does not share: Purge and starts with MaxAge are ErrClockJumped over every handle until \"clock\" is accepted, since a wrong clock would forget keys and repeat effects",
 		needs: jump,
+		rule: "a live handle sees a step of more than einmal.MaxClockStep that the monotonic reading does not share: Purge and starts with MaxAge are " +
+			"ErrClockJumped over every handle until \"clock\" is accepted, since a wrong clock would forget keys and repeat effects",
 		check: func(e *env) {
 			for _, step := range []time.Duration{einmal.MaxClockStep + time.Minute, -einmal.MaxClockStep - time.Minute, 1000 * time.Hour, -1000 * time.Hour} {
 				e.jumped(step)
@@ -91,8 +92,9 @@ var clockCases = []testCase{
 	},
 	{
 		name:  "a fresh handle takes a day's absence and no more",
-		rule:  "a handle that was just opened has only the persisted mark: up to einmal.MaxClockStepFresh after it is a night switched off, more is a jump, and so is more than einmal.MaxClockStep before it",
 		needs: jump,
+		rule: "a handle that was just opened has only the persisted mark: up to einmal.MaxClockStepFresh after it is a night switched off, more is a jump, " +
+			"and so is more than einmal.MaxClockStep before it",
 		check: func(e *env) {
 			defer e.accept()
 			for _, absence := range []struct {

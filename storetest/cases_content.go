@@ -62,7 +62,8 @@ var contentCases = []testCase{
 	},
 	{
 		name: "what a reservation says is kept as given",
-		rule: "principal, fingerprint, partner key, nonce and holder come back byte by byte: the first two decide who is answered, the partner key what a partner deduplicates on",
+		rule: "principal, fingerprint, partner key, nonce and holder come back byte by byte: the first two decide who is answered, " +
+			"the partner key what a partner deduplicates on",
 		check: func(e *env) {
 			for i, s := range []string{"", "ü 鍵 🔑", "a'b\"c\\d", "with\x00nul", strings.Repeat("long", 1000), " spaces ", "NULL"} {
 				r := e.request()

@@ -97,7 +97,8 @@ var handleCases = []testCase{
 	},
 	{
 		name: "a context that has ended ends the call",
-		rule: "a context bounds waiting: a call whose context has ended returns, with the truth or an error, and after an error Get and the nonce tell whether the write happened",
+		rule: "a context bounds waiting: a call whose context has ended returns, with the truth or an error, " +
+			"and after an error Get and the nonce tell whether the write happened",
 		check: func(e *env) {
 			rec := e.running()
 			ended, cancel := context.WithCancel(e.ctx)

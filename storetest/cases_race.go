@@ -13,8 +13,8 @@ import (
 	"github.com/einmal-dev/einmal"
 )
 
-const atomicRule = "a guard is checked and its change written in one atomic step, over all handles: whatever two writers do to one record must be what one after " +
-	"the other would have done, or a takeover and a completion could both be told that they won"
+const atomicRule = "a guard is checked and its change written in one atomic step, over all handles: whatever two writers do to one record must be what " +
+	"one after the other would have done, or a takeover and a completion could both be told that they won"
 
 var raceCases = []testCase{
 	{
@@ -67,7 +67,8 @@ var raceCases = []testCase{
 	},
 	{
 		name: "of many completions one counts",
-		rule: "of many that complete one attempt with different answers exactly one is told that it did, and its answer is the record's: a completed answer never changes",
+		rule: "of many that complete one attempt with different answers exactly one is told that it did, and its answer is the record's: " +
+			"a completed answer never changes",
 		check: func(e *env) {
 			for range rounds(10) {
 				rec := e.running()

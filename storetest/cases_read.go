@@ -263,8 +263,9 @@ var readCases = []testCase{
 	},
 	{
 		name:  "an unreadable record is told and never guessed",
-		rule:  "a damaged record is ErrUnreadable to Reserve, Get and Apply, listed with the reason \"record unreadable\", and never claimed: a guess could execute twice",
 		needs: damage,
+		rule: "a damaged record is ErrUnreadable to Reserve, Get and Apply, listed with the reason \"record unreadable\", and never claimed: " +
+			"a guess could execute twice",
 		check: func(e *env) {
 			r := e.request()
 			rec := e.reserve(r)
