@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/einmal-dev/einmal"
 	"github.com/einmal-dev/einmal/memstore"
@@ -34,6 +35,22 @@ func makerOf(b *bug) storetest.Maker {
 func TestCheckFindsNothingInACorrectStore(t *testing.T) {
 	t.Parallel()
 	if err := storetest.Check(t.Context(), makerOf(&bug{})); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCheckWorksWithAClockThatGoesOn(t *testing.T) {
+	t.Parallel()
+	offset, begin := storetest.NewClock(), time.Now()
+	storage := memstore.NewStorage(memstore.Options{Clock: func() (time.Time, time.Duration) {
+		wall, mono := offset.Read()
+		return wall.Add(time.Since(begin)), mono + time.Since(begin)
+	}})
+	if err := storetest.Check(t.Context(), storetest.Maker{
+		Open:    func() (einmal.Store, error) { return storage.Open(), nil },
+		Advance: offset.Advance,
+		Jump:    offset.Jump,
+	}); err != nil {
 		t.Error(err)
 	}
 }
