@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +109,27 @@ func TestRevokedAccess(t *testing.T) {
 			}
 		})
 	}
+	t.Run("while waiting for an attempt without effect", func(t *testing.T) {
+		t.Parallel()
+		store := &steeredStore{Store: memstore.New(), found: make(chan struct{}, 1)}
+		a := newAPI(t, options{store: store})
+		held, release := make(chan struct{}), make(chan struct{})
+		a.handle("/op", einmal.Policy{}, func(w http.ResponseWriter, _ *http.Request) {
+			close(held)
+			<-release
+			w.WriteHeader(429)
+		})
+		go func() { _, _ = a.do(a.build(request{path: "/op"})) }()
+		await(t, "the attempt", held)
+		waiting := make(chan answer, 1)
+		go func() { waiting <- a.send(request{path: "/op", header: http.Header{"Prefer": {"wait=20"}}}) }()
+		await(t, "the duplicate", store.found)
+		a.revoke("alice")
+		close(release)
+		if got := await(t, "the waiter", waiting); got.status != 401 || strings.Contains(got.String(), "op_") {
+			t.Errorf("the waiter got %v", got)
+		}
+	})
 	t.Run("before a replay", func(t *testing.T) {
 		t.Parallel()
 		a := newAPI(t, options{authorize: true})
@@ -264,17 +286,26 @@ func TestStatusResource(t *testing.T) {
 	if again.status != 304 || again.body != "" {
 		t.Errorf("conditional: %v", again)
 	}
+	refused := a.get(strings.Replace(statusPath(t, unclear), "status", "result", 1), "alice")
+	wantProblem(t, refused, 409, contract.OutcomeUnclear, contract.NextResolve)
+	if links := refused.header.Values("Link"); len(links) != 1 {
+		t.Errorf("links of the result resource: %v", links)
+	}
 	a.resolve(unclear, einmal.ResolveNotApplied, nil)
 	if got := a.get(statusPath(t, unclear), "alice"); !strings.Contains(got.body, `"state": "not_applied"`) || !strings.Contains(got.body, `"next": "retry"`) {
 		t.Errorf("resolved: %v", got)
 	}
 
-	replay := a.send(request{path: "/ok"})
-	result := a.get(strings.Replace(statusPath(t, ok), "status", "result", 1), "alice")
-	if diff := cmp.Diff(bytesOf(replay), bytesOf(result)); diff != "" {
-		t.Errorf("the result resource is no replay (-replay +result):\n%s", diff)
+	a.handle("/plain", einmal.Policy{}, status(200, "no link of its own"))
+	a.send(request{path: "/plain"})
+	for _, path := range []string{"/ok", "/plain"} {
+		replay := a.send(request{path: path})
+		result := a.get(strings.Replace(statusPath(t, replay), "status", "result", 1), "alice")
+		if diff := cmp.Diff(bytesOf(replay), bytesOf(result)); diff != "" {
+			t.Errorf("%s: the result resource is no replay (-replay +result):\n%s", path, diff)
+		}
 	}
-	a.wantEffects(2)
+	a.wantEffects(3)
 }
 
 // TestUnknownOperationsLookAlike: never sent, another tenant's and another principal's.
@@ -413,5 +444,24 @@ func TestURLs(t *testing.T) {
 				t.Errorf("status: %v", st)
 			}
 		})
+	}
+}
+
+// TestPolling: what only counts down is no other answer.
+func TestPolling(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	store := memstore.NewStorage(memstore.Options{Clock: func() (time.Time, time.Duration) {
+		wall, mono := einmal.SystemClock()
+		return wall.Add(time.Duration(ahead.Load())), mono + time.Duration(ahead.Load())
+	}}).Open()
+	a := newAPI(t, options{store: store})
+	a.handle("/op", einmal.Policy{}, status(500, "broken"))
+	path := statusPath(t, a.send(request{path: "/op"}))
+	before := a.get(path, "alice")
+	ahead.Store(int64(time.Minute))
+	after := a.get(path, "alice")
+	if before.body == after.body || before.header.Get("ETag") != after.header.Get("ETag") || before.header.Get("Retry-After") == after.header.Get("Retry-After") {
+		t.Errorf("before %v\nafter a minute %v", before, after)
 	}
 }
