@@ -29,6 +29,7 @@ mutants: # every planted bug must be found by the test that docs/testing.md name
 
 crash: # ten times as many kills, races and power losses as go test
 	EINMAL_CRASH_KILLS=2600 go test -count=1 -timeout 30m ./internal/crashpoint
+	EINMAL_POWER_ACKS=100000 go test -count=1 -timeout 30m -run '^TestPowerLoss' ./sqlitestore
 	EINMAL_STORETEST_ROUNDS=10 go test -count=1 -timeout 30m -run '^TestStore$$' ./memstore ./sqlitestore
 
 fuzz: # every fuzz test in turn, for so many inputs (FUZZ=5m: for so long)
