@@ -267,7 +267,7 @@ func othersP99(r *round, held int) (float64, error) {
 		}
 		defer c.c.Close()
 		q := newRequest("/held", true)
-		q.setKey(1, key)
+		q.setKey(connections, key)
 		if _, err := c.c.Write(q.bytes); err != nil {
 			return 0, err
 		}
@@ -280,7 +280,7 @@ func othersP99(r *round, held int) (float64, error) {
 		requests := make([]*httpRequest, connections)
 		for i := range requests {
 			requests[i] = newRequest("/held", true)
-			requests[i].setKey(1, i%held)
+			requests[i].setKey(connections, i%held)
 		}
 		go func() {
 			_, err := drive(s.addr, connections, r.length, http.StatusConflict, func(conn, _ int) []byte { return requests[conn].bytes })
