@@ -124,7 +124,7 @@ func (c testCase) run(ctx context.Context, p *pair) (err error) {
 	if err := p.open(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, caseTime)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(rounds(1))*caseTime)
 	defer cancel()
 	e := newEnv(ctx, p)
 	defer func() {
