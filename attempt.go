@@ -3,6 +3,7 @@ package einmal
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,10 +36,7 @@ func (c *call) attempt(ctx context.Context, rec Record, began time.Time) (Outcom
 		_, _, _, _ = c.finish(ctx, rec, neverStarted("the caller had left"))
 		return Outcome{}, context.Cause(ctx)
 	}
-	limit := rec.Terms.Deadline
-	if rec.Terms.Class == ClassKeyed {
-		limit = min(limit, rec.Terms.PartnerWindow-rec.Now.Sub(rec.Created))
-	}
+	limit := rec.Terms.Deadline     // a re-run of an unclear operation began so early that this ends before the partner's window does
 	if time.Since(began) >= limit { // the store took so long that nobody may rely on this attempt any more
 		_, _, _, _ = c.finish(ctx, rec, neverStarted("the deadline was over before the handler began"))
 		return Outcome{}, c.refuse(ctx, &rec, contract.NewProblem(contract.StoreUnavailable, ""), retryStore)
@@ -71,12 +69,12 @@ func (c *call) attempt(ctx context.Context, rec Record, began time.Time) (Outcom
 	if err != nil {
 		return Outcome{}, err
 	}
-	return c.outcome(ctx, after, word, ours, recorded)
+	return c.outcome(ctx, after, rec.Attempt, word, ours, recorded)
 }
 
 // outcome decides what the caller of an attempt that has ended gets: what its handler said, unless the operation's verdict is another one.
-func (c *call) outcome(ctx context.Context, rec Record, word Ending, ours, recorded bool) (Outcome, error) {
-	if !recorded || ours && agrees(&rec, word) {
+func (c *call) outcome(ctx context.Context, rec Record, attempt int, word Ending, ours, recorded bool) (Outcome, error) {
+	if !recorded || ours && agrees(&rec, attempt, word) {
 		return Outcome{Operation: c.operation(rec), Own: true, Recorded: recorded}, nil
 	}
 	if rec.State == StateCompleted && rec.Verdict != VerdictWithdrawn {
@@ -86,12 +84,13 @@ func (c *call) outcome(ctx context.Context, rec Record, word Ending, ours, recor
 }
 
 // agrees reports whether the record, after an attempt's word was recorded, says the same as the attempt.
-func agrees(rec *Record, word Ending) bool {
+func agrees(rec *Record, attempt int, word Ending) bool {
 	switch word.End {
 	case EndSuccess:
 		return rec.State == StateCompleted && rec.Verdict == VerdictApplied
 	case EndRefused:
-		return rec.State == StateCompleted && rec.Verdict == VerdictRefused
+		newer := slices.ContainsFunc(rec.Ends, func(e AttemptEnd) bool { return e.End == EndRefused && e.Attempt > attempt })
+		return rec.State == StateCompleted && rec.Verdict == VerdictRefused && !newer
 	case EndNoEffect:
 		return rec.State == StateNotApplied
 	default: // the caller of an open attempt hears what its handler said, as long as nobody knows better
@@ -105,7 +104,7 @@ func (c *call) finish(ctx context.Context, rec Record, word Ending) (after Recor
 	attempt := rec.Attempt
 	giveUp := time.Now().Add(c.cfg.RecordGrace)
 	for wait := (backoff{}); ; {
-		after, ours, settled, err := c.record(ctx, rec, attempt, word)
+		after, ours, settled, err := c.record(ctx, rec, attempt, &word)
 		if err == nil || settled {
 			return after, ours, err == nil, nil
 		}
@@ -118,10 +117,11 @@ func (c *call) finish(ctx context.Context, rec Record, word Ending) (after Recor
 }
 
 // record tries once to store an attempt's word; settled says that trying again is of no use. ours says that the record's state is this word's doing.
-func (e *Engine) record(ctx context.Context, rec Record, attempt int, word Ending) (after Record, ours, settled bool, err error) {
+func (e *Engine) record(ctx context.Context, rec Record, attempt int, word *Ending) (after Record, ours, settled bool, err error) {
 	for {
-		change, alarm := speak(&rec, attempt, word)
-		after, err = e.apply(ctx, change, Event{Name: eventOf(&change), Attempt: attempt, Alarm: alarm, Reason: word.Reason})
+		change, alarm := speak(&rec, attempt, *word)
+		ev := Event{Name: eventOf(&change), Attempt: attempt, Alarm: alarm || word.alarm, Reason: word.Reason}
+		after, err = e.apply(ctx, change, ev)
 		var stale *StaleError
 		switch {
 		case err == nil:
@@ -133,11 +133,14 @@ func (e *Engine) record(ctx context.Context, rec Record, attempt int, word Endin
 			e.tell(ctx, &rec, Event{Name: EventUnrecorded, Attempt: attempt, Alarm: true, Reason: word.End.String() + ": " + err.Error()})
 			return rec, false, true, err
 		}
+		word.alarm = ev.Alarm // the change may be made, and then nobody will see the contradiction again
 		now, getErr := e.store.Get(ctx, Ref{ID: rec.ID})
 		if getErr != nil {
 			return rec, false, false, err
 		}
 		if change.Kind == Transition && now.Nonce == change.Nonce {
+			e.wake(now.ID)
+			e.tell(ctx, &now, ev)
 			return now, true, true, nil
 		}
 		if now.Version == rec.Version {
@@ -157,7 +160,7 @@ func eventOf(c *Change) string {
 // offer keeps a word that could not be stored, and stores it as late truth when the store is back.
 func (e *Engine) offer(ctx context.Context, rec Record, attempt int, word Ending) {
 	for wait := (backoff{}); wait.sleep(ctx); {
-		if _, _, settled, err := e.record(ctx, rec, attempt, word); err == nil || settled {
+		if _, _, settled, err := e.record(ctx, rec, attempt, &word); err == nil || settled {
 			return
 		}
 	}

@@ -174,6 +174,8 @@ type Ending struct {
 	Result *Result // the answer of EndSuccess and EndRefused; nil: not known
 	Reason string  // why; the caller sees it
 	Detail string  // more of why, for the timeline only
+
+	alarm bool // a change that was perhaps made, with no answer, contradicted what was settled
 }
 
 // Outcome is what Run found or did.

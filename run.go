@@ -141,7 +141,8 @@ func (e *Engine) disown(ctx context.Context, res Reservation) {
 		case err != nil:
 			continue
 		}
-		if _, _, _, err = e.record(ctx, rec, 1, neverStarted("the store did not answer in time")); err == nil {
+		word := neverStarted("the store did not answer in time")
+		if _, _, _, err = e.record(ctx, rec, 1, &word); err == nil {
 			return
 		}
 	}

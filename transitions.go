@@ -77,7 +77,7 @@ func speak(rec *Record, attempt int, word Ending) (change Change, alarm bool) {
 		by = whoAttempt
 	}
 	if rec.State == StateCompleted || rec.State == StateExpired {
-		return evidence(rec, attempt, word), contradicts(rec, word)
+		return evidence(rec, attempt, word), contradicts(rec, attempt, word)
 	}
 	ends := slices.Clone(rec.Ends)
 	i := slices.IndexFunc(ends, func(e AttemptEnd) bool { return e.Attempt == attempt })
@@ -97,11 +97,9 @@ func speak(rec *Record, attempt int, word Ending) (change Change, alarm bool) {
 	if word.End == EndSuccess {
 		return complete(rec, by, attempt, ends, VerdictApplied, word.Result, word), alarm
 	}
-	if word.End == EndRefused && word.Bound && rec.Terms.Class == ClassKeyed && rec.Now.Sub(rec.Created) <= rec.Terms.PartnerWindow {
-		for j := range ends { // the partner stores this answer under the key: it speaks for every attempt
-			if ends[j].End == EndUnknown || ends[j].End == EndOpen {
-				ends[j].End, ends[j].Result = EndRefused, word.Result
-			}
+	if word.End == EndRefused && word.Bound && rec.Terms.Class == ClassKeyed {
+		if until := speakForAll(rec, ends, attempt, word.Result); until != 0 {
+			defer func() { change.Guard.MaxAge = until }()
 		}
 	}
 	ends = dropOwnNoEffect(ends)
@@ -132,6 +130,32 @@ func speak(rec *Record, attempt int, word Ending) (change Change, alarm bool) {
 	}
 	change.Entry = entryOf(rec, state, attempt, ActorAttempt, event, word)
 	return change, alarm
+}
+
+// speakForAll lets a refusal that the partner keeps under the key speak for other attempts: no bytes of theirs can take effect any more, as long as they
+// arrive while the partner knows the key. That holds for an earlier attempt: it was open when this one began, which was early enough for both. A later one
+// may have begun after a certificate, at any time, so that is known only while the operation is so young that every attempt began early. The age up to which
+// the change holds is returned, 0 if no end changed.
+func speakForAll(rec *Record, ends []AttemptEnd, attempt int, answer *Result) (until time.Duration) {
+	age := rec.Now.Sub(rec.Created)
+	for i := range ends {
+		e := &ends[i]
+		if e.End != EndUnknown && e.End != EndOpen {
+			continue
+		}
+		known := rec.Terms.PartnerWindow
+		if e.Attempt > attempt {
+			known = startableFor(rec)
+		}
+		if age > known {
+			continue
+		}
+		e.End, e.Result = EndRefused, answer
+		if until == 0 || known < until {
+			until = known
+		}
+	}
+	return until
 }
 
 // complete settles the record by an attempt's word. The ends stay as evidence unless there was only one attempt, whose end the verdict tells.
@@ -172,16 +196,23 @@ func evidence(rec *Record, attempt int, word Ending) Change {
 	}
 }
 
-// contradicts reports whether a late word disagrees with a settled record. A success agrees with a person's "applied", and an equal success of a keyed
-// operation is the same effect; after another attempt's success it is a second one.
-func contradicts(rec *Record, word Ending) bool {
+// contradicts reports whether a late word disagrees with a settled record: a success where nothing happened; of an opaque operation, a success of another
+// attempt than the one that settled it, or one that a person had certified as no effect; and a certificate that leaves a person's "applied" without any
+// attempt that could have done it.
+func contradicts(rec *Record, attempt int, word Ending) bool {
+	if rec.Verdict != VerdictApplied {
+		return word.End == EndSuccess
+	}
+	byAttempt := slices.IndexFunc(rec.Ends, func(e AttemptEnd) bool { return e.End == EndSuccess })
 	switch word.End {
 	case EndSuccess:
-		another := slices.ContainsFunc(rec.Ends, func(e AttemptEnd) bool { return e.End == EndSuccess })
-		return rec.Verdict != VerdictApplied || another && rec.Terms.Class != ClassKeyed
+		another := byAttempt >= 0 && rec.Ends[byAttempt].Attempt != attempt
+		denied := slices.ContainsFunc(rec.Ends, func(e AttemptEnd) bool { return e.Attempt == attempt && e.End == EndNoEffect })
+		return rec.Terms.Class != ClassKeyed && (another || denied)
 	case EndNoEffect, EndRefused:
-		// Only a person says "applied" of a record whose only attempt had no success; the attempt's word is the whole truth then.
-		return rec.Verdict == VerdictApplied && rec.Attempt == 1
+		byPerson := byAttempt < 0 && len(rec.Ends) > 0
+		another := slices.ContainsFunc(rec.Ends, func(e AttemptEnd) bool { return e.Attempt != attempt && !e.End.Certain() })
+		return byPerson && !another
 	default:
 		return false
 	}
