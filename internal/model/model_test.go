@@ -23,12 +23,12 @@ func explore(class model.Class) func() *model.Report {
 
 func TestTheProtocolKeepsItsPromiseInEveryReachableState(t *testing.T) {
 	t.Parallel()
+	if underRace {
+		t.Skip("one goroutine, and ten times slower under the race detector")
+	}
 	for class, size := range sizes {
 		t.Run(class.String(), func(t *testing.T) {
 			t.Parallel()
-			if underRace && class == model.Keyed {
-				t.Skip("one goroutine, and ten times slower under the race detector")
-			}
 			r := explored[class]()
 			if r.Violation != nil {
 				t.Fatalf("%v", r.Violation)
@@ -94,6 +94,9 @@ var broken = []breach{
 
 func TestTheCheckerFindsEveryBugAndEveryInvariantCanBeBroken(t *testing.T) {
 	t.Parallel()
+	if underRace {
+		t.Skip("one goroutine, and ten times slower under the race detector")
+	}
 	for _, b := range broken {
 		t.Run(b.bug.String()+" "+b.class.String(), func(t *testing.T) {
 			t.Parallel()
