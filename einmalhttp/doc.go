@@ -22,8 +22,31 @@
 //
 // # Frameworks
 //
-// Wrap fits whatever takes a func(http.Handler) http.Handler, and anything that can wrap one. Serve is for handlers that return an error. The error must
-// come out of the function that Serve gets, or must have been answered inside it: an error handler that runs outside must not be the first to know.
+// Wrap fits whatever takes a func(http.Handler) http.Handler; with chi:
+//
+//	r.Mount("/.idempotency", idem)
+//	r.With(idem.Wrap(createOrder)).Post("/orders", handler)
+//
+// Serve is for handlers that return an error. The error must come out of the function that Serve gets, or be answered inside it: an error handler that
+// runs outside must not be the first to know. With echo:
+//
+//	func once(idem *einmalhttp.Server, op *einmal.Op) echo.MiddlewareFunc {
+//		return func(next echo.HandlerFunc) echo.HandlerFunc {
+//			return func(c echo.Context) error {
+//				outside := c.Response()
+//				defer c.SetResponse(outside)
+//				return idem.Serve(outside, c.Request(), op, func(w http.ResponseWriter, r *http.Request) error {
+//					c.SetRequest(r)
+//					c.SetResponse(echo.NewResponse(w, c.Echo()))
+//					return next(c)
+//				})
+//			}
+//		}
+//	}
+//
+// A whole framework can be the handler too, and then everything of it runs inside; with gin, whose errors wait in its context:
+//
+//	mux.Handle("POST /orders", idem.Wrap(createOrder)(ginEngine))
 //
 // # Misuse
 //
