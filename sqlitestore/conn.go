@@ -170,7 +170,7 @@ func pragma(db *sqlite3.Conn, text string) (string, error) {
 	}
 	defer stmt.Close()
 	value := ""
-	if stmt.Step() {
+	for stmt.Step() { // to the end: the switch to the log commits after its row, and reads back as done even if that fails
 		value = strings.ToLower(stmt.ColumnText(0))
 	}
 	return value, stmt.Err()

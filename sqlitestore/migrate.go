@@ -58,6 +58,10 @@ func (s *Store) prepareFile(ctx context.Context, db *sqlite3.Conn, create bool) 
 	if err := settle(db, writerCache); err != nil {
 		return err
 	}
+	// What a killed process left in the log, complete but perhaps not on the disk, has just come to life. Nobody shall see it before it is durable.
+	if _, _, err := db.WALCheckpoint("main", sqlite3.CHECKPOINT_PASSIVE); err != nil && !errors.Is(err, sqlite3.BUSY) {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
 	if err := migrate(ctx, db, create); err != nil {
 		return err
 	}

@@ -179,7 +179,11 @@ func decodeRecord(data []byte, id int64, word func(int64) (word, error)) (rec ei
 }
 
 func (d *decoder) ends(word func(int64) (word, error)) ([]einmal.AttemptEnd, error) {
-	ends := make([]einmal.AttemptEnd, d.count(3))
+	n := d.count(3)
+	if n == 0 {
+		return nil, nil
+	}
+	ends := make([]einmal.AttemptEnd, n)
 	for i := range ends {
 		e := &ends[i]
 		kind := d.byte()

@@ -214,6 +214,7 @@ func (s *Store) Close() error {
 				errs = append(errs, c.close())
 			}
 		}
+		s.writer.closeOld()
 		if s.writer.c != nil {
 			errs = append(errs, s.writer.c.close())
 		}

@@ -52,6 +52,7 @@ func (s *Store) write(ctx context.Context, run func(*tx) error) error {
 type writer struct {
 	store *Store
 	c     *conn // nil after an I/O error
+	old   *conn // the one that had it, until there is another
 
 	buf     []byte // for encoding, reused
 	holders []int64
@@ -211,10 +212,8 @@ func (w *writer) together(batch []*op) {
 
 // transact runs a batch in one transaction. Their own errors are in the ops; broke says that one of them, and not the transaction itself, failed.
 func (w *writer) transact(batch []*op) (broke bool, err error) {
-	if w.c == nil {
-		if w.c, err = w.store.openWriter(context.Background()); err != nil {
-			return false, err
-		}
+	if err := w.reopen(); err != nil {
+		return false, err
 	}
 	w.store.turn.lock()
 	defer w.store.turn.unlock()
@@ -264,10 +263,8 @@ func (w *writer) transact(batch []*op) (broke bool, err error) {
 // commit overwrites them, so that what callers read from here on stays true.
 func (w *writer) anchor() {
 	err := func() (err error) {
-		if w.c == nil {
-			if w.c, err = w.store.openWriter(context.Background()); err != nil {
-				return err
-			}
+		if err := w.reopen(); err != nil {
+			return err
 		}
 		if err := w.c.exec(begin); err != nil {
 			return err
@@ -307,10 +304,34 @@ func (w *writer) failed(err error) {
 	}
 	w.store.log.Error("sqlitestore: the writer's connection is opened again", "error", err)
 	w.forget()
-	if err := w.c.close(); err != nil {
+	w.closeOld()
+	w.old, w.c = w.c, nil
+	if !w.old.db.GetAutocommit() { // it may hold SQLite's lock
+		w.closeOld()
+	}
+}
+
+// reopen opens a connection where there is none. The old one is open until then: if it were the last on the file, the next one would read the log
+// anew and take a commit for done that failed, although it may never have reached the disk.
+func (w *writer) reopen() (err error) {
+	if w.c != nil {
+		return nil
+	}
+	if w.c, err = w.store.openWriter(context.Background()); err != nil {
+		return fmt.Errorf("sqlitestore: opening the writer's connection again: %w", err)
+	}
+	w.closeOld()
+	return nil
+}
+
+func (w *writer) closeOld() {
+	if w.old == nil {
+		return
+	}
+	if err := w.old.close(); err != nil {
 		w.store.log.Error("sqlitestore: closing the broken connection", "error", err)
 	}
-	w.c = nil
+	w.old = nil
 }
 
 // brokenFile reports whether an error is about the file and not about one row.
