@@ -82,6 +82,7 @@ func (f *fixture) held(t *testing.T, writes int, start func(wg *sync.WaitGroup))
 	select {
 	case <-reached:
 	case <-ended:
+		close(release)
 		t.Fatal("a write ended before the log was synced")
 	}
 	start(&rest)
