@@ -59,7 +59,7 @@ func crashOpaque(s *scene) error {
 	s.line("POST order-6 again", right, "still unclear", nothing, "")
 	s.line(got.String(), left, "runs nothing", nothing, "")
 	s.expect(&got, "409 outcome-unclear")
-	s.say.say("Charging again could pay twice, and \"failed\" could be a lie: so neither. It is unclear, and it has an owner. What the owner sees and does:")
+	s.say.sentence("Charging again could pay twice, and \"failed\" could be a lie: so neither. It is unclear, and it has an owner. What the owner sees and does:")
 
 	s.einmal("operations", "list")
 	op, err := s.operator.Find(s.ctx, einmal.Identity{Tenant: "acme", Operation: createOrder, Key: r.key})
@@ -67,7 +67,7 @@ func crashOpaque(s *scene) error {
 		return err
 	}
 	s.einmal("operations", "show", op.ID)
-	s.say.say(fmt.Sprintf("The partner, asked, has payment %d for %s. So:", paid.Payment, paid.Ref))
+	s.say.sentence(fmt.Sprintf("The partner, asked, has payment %d for %s. So:", paid.Payment, paid.Ref))
 	if err := s.resolve(&op, r, paid); err != nil {
 		return err
 	}

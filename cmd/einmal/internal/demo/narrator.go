@@ -77,8 +77,8 @@ func (n *narrator) lane(text string, width int, a arrow) string {
 	return term.Pad(text, width)
 }
 
-// say writes a sentence under the lanes.
-func (n *narrator) say(text string) {
+// sentence writes one under the lanes.
+func (n *narrator) sentence(text string) {
 	n.breathe()
 	for _, line := range term.Wrap(text, narrowWidth) {
 		n.Printf("%s%s\n", margin, line)

@@ -70,7 +70,7 @@ func RunShop(ctx context.Context, child Child, storePath, partnerURL string) err
 	return serve(ctx, newShop(engine, partnerURL), rep)
 }
 
-// newShop is the whole server: two operations behind the middleware, and a list of what it sells nothing of.
+// newShop is the whole server: one handler, as two operations of different effect classes.
 func newShop(engine *einmal.Engine, partnerURL string) http.Handler {
 	order := engine.Define(einmal.Policy{Name: createOrder, Owner: shopOwner, Lease: lease})
 	subscription := engine.Define(einmal.Policy{Name: createSubscription, Owner: shopOwner, Lease: lease, Effect: einmal.Keyed(24 * time.Hour)})
