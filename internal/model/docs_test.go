@@ -21,6 +21,15 @@ func TestTheModelMovesAsTheTableInTheDocsSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, fact := range []string{
+		fmt.Sprintf("%d bugs can be switched on", len(model.AllBugs())),
+		fmt.Sprintf("counts %d situations", len(model.AllSituations())),
+		fmt.Sprintf("met: %s for `opaque`,\n  %s for `keyed`", thousands(len(explored[model.Opaque]().Pairs())), thousands(len(explored[model.Keyed]().Pairs()))),
+	} {
+		if !strings.Contains(string(text), fact) {
+			t.Errorf("docs/states.md lacks: %s", fact)
+		}
+	}
 	docs := make(map[string]bool)
 	_, section, _ := strings.Cut(string(text), "\n## The transitions\n")
 	section, _, _ = strings.Cut(section, "\n## ")

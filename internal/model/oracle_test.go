@@ -57,7 +57,7 @@ func TestTheEngineDoesWhatTheModelDoes(t *testing.T) {
 				w := newWorld(t, m)
 				defer w.close(t)
 				rapid.Check(noDeadline{t}, func(rt *rapid.T) {
-					k := newWalk(t, w, rapid.SampledFrom([]model.Class{model.Opaque, model.Keyed}).Draw(rt, "class"))
+					k := newWalk(t, w, rapid.SampledFrom([]model.Class{model.Opaque, model.Keyed}).Draw(rt, "class"), rapid.Bool().Draw(rt, "early"))
 					defer k.close()
 					for _, c := range choices.Draw(rt, "choices") {
 						if err := errors.Join(k.next(c), k.meetStrangers()); err != nil {
@@ -107,7 +107,7 @@ func follow(t *testing.T, class model.Class, report *model.Report) {
 			w = newWorld(t, makers[0])
 		}
 		walks++
-		k := newWalk(t, w, class)
+		k := newWalk(t, w, class, walks%2 == 0)
 		err := k.along(report, seen, report.Way(i))
 		events += len(k.trace)
 		k.close()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +23,7 @@ type walk struct {
 	trace []model.Edge
 
 	attempts [model.Attempts]*attempt
+	early    bool             // attempts speak as soon as they know, and the line holds what they say until the model lets it arrive
 	looked   einmal.Operation // what the person saw
 	far      bool             // the clock is beyond the window: phases are over
 }
@@ -32,6 +32,7 @@ type walk struct {
 type attempt struct {
 	word    chan einmal.Ending
 	heard   chan heard
+	spoken  bool // its handler has returned
 	offered bool // it has spoken, and its engine does not know that the store heard it
 	alarm   bool // what was then heard calls for an alarm
 }
@@ -41,9 +42,9 @@ type heard struct {
 	err error
 }
 
-func newWalk(t *testing.T, w *world, class model.Class) *walk {
+func newWalk(t *testing.T, w *world, class model.Class, early bool) *walk {
 	w.keys++
-	return &walk{t: t, w: w, rules: model.Rules{Class: class, MaxAttempts: model.Attempts}, key: fmt.Sprintf("k%d", w.keys)}
+	return &walk{t: t, w: w, early: early, rules: model.Rules{Class: class, MaxAttempts: model.Attempts}, key: fmt.Sprintf("k%d", w.keys)}
 }
 
 // close lets every handler that is still held go.
@@ -53,7 +54,10 @@ func (k *walk) close() {
 			continue
 		}
 		k.w.workers[n].line.set(whole)
-		if close(a.word); a.offered {
+		if !a.spoken {
+			close(a.word)
+		}
+		if a.offered {
 			k.offers()
 		} else {
 			<-a.heard
@@ -97,6 +101,9 @@ func (k *walk) follow(e model.Edge) error {
 	}
 	dropped := k.state.Says != model.SaysNothing && e.To.Says == model.SaysNothing && e.Kind != model.Resolves
 	k.state = e.To
+	if k.early {
+		k.speakEarly()
+	}
 	if err := k.compare(&before); err != nil {
 		return fmt.Errorf("%w\n%s", err, k)
 	}
@@ -233,22 +240,40 @@ func (k *walk) sweep() error {
 	return nil
 }
 
+// say lets the handler return with what its attempt holds, unless it has.
+func (a *attempt) say(n uint8, holds model.Attempt) {
+	if a.spoken {
+		return
+	}
+	a.spoken = true
+	end := map[model.Word]einmal.End{
+		model.Open: einmal.EndOpen, model.NoEffect: einmal.EndNoEffect, model.Refused: einmal.EndRefused, model.Success: einmal.EndSuccess,
+	}[holds.Holds]
+	a.word <- einmal.Ending{End: end, Bound: holds.Bound, Result: resultOf(n, holds.Holds, holds.Bound)}
+}
+
+// speakEarly lets every attempt that knows how it ended say so. Its engine decides on the record as it is now, and the store gets that decision later.
+func (k *walk) speakEarly() {
+	for i, a := range k.attempts {
+		if a != nil && !a.spoken && k.state.Attempts[i].Doing == model.Holding {
+			k.w.workers[i].line.set(held)
+			a.say(uint8(i+1), k.state.Attempts[i])
+			synctest.Wait()
+		}
+	}
+}
+
 // speak lets an attempt say what it holds.
 func (k *walk) speak(e *model.Edge) error {
 	n := e.Attempt
-	a, line, holds := k.attempts[n-1], k.w.workers[n-1].line, k.state.Attempts[n-1]
+	a, line := k.attempts[n-1], k.w.workers[n-1].line
 	k.w.takeAlarms()
-	if line.set(whole); e.Kind == model.Offers {
-		line.set(cutAfter)
-	}
+	line.set(map[model.Kind]lineState{model.Reports: whole, model.Offers: cutAfter}[e.Kind])
 	var h heard
 	if a.offered {
 		k.offers()
 	} else {
-		end := map[model.Word]einmal.End{
-			model.Open: einmal.EndOpen, model.NoEffect: einmal.EndNoEffect, model.Refused: einmal.EndRefused, model.Success: einmal.EndSuccess,
-		}[holds.Holds]
-		a.word <- einmal.Ending{End: end, Bound: holds.Bound, Result: resultOf(n, holds.Holds, holds.Bound)}
+		a.say(n, k.state.Attempts[n-1])
 		h = <-a.heard
 	}
 	defer func() { a.offered = a.offered || e.Kind == model.Offers }()
@@ -263,12 +288,10 @@ func (k *walk) speak(e *model.Edge) error {
 	if alarm := k.w.takeAlarms() > 0; alarm != (e.Alarm || a.alarm) {
 		return fmt.Errorf("alarm: %v", alarm)
 	}
+	k.attempts[n-1] = nil
 	if a.offered {
-		close(a.word)
-		k.attempts[n-1] = nil
 		return nil // its caller went away with an unrecorded answer
 	}
-	k.attempts[n-1] = nil
 	return told(e, h, n)
 }
 
@@ -276,42 +299,6 @@ func (k *walk) speak(e *model.Edge) error {
 func (k *walk) offers() {
 	time.Sleep(2 * time.Second)
 	synctest.Wait()
-}
-
-// told compares what a caller got with what the model says; of is the caller's own attempt, 0 for a duplicate.
-func told(e *model.Edge, h heard, of uint8) error {
-	fail := func() error {
-		return fmt.Errorf("the caller got own %v, state %v %v, result %+v, error %v", h.out.Own, h.out.Operation.State, h.out.Operation.Verdict, h.out.Operation.Result, h.err)
-	}
-	var p *einmal.Problem
-	switch {
-	case errors.As(h.err, &p):
-		kinds := map[model.Tell]contract.Kind{
-			model.InProgress: contract.InProgress, model.IsUnclear: contract.OutcomeUnclear, model.KeyExpired: contract.KeyExpired,
-			model.NothingDone: contract.InProgress, model.TheAnswer: contract.Withdrawn,
-		}
-		if p.Kind != kinds[e.Tell] || e.Tell == model.TheAnswer && e.Answer.Verdict != model.Withdrawn || e.Tell == model.NothingDone && p.Next != contract.NextRetry {
-			return fail()
-		}
-	case h.err != nil, !h.out.Recorded:
-		return fail()
-	case h.out.Own && of == 0:
-		return fail()
-	case h.out.Own && e.Tell == model.TheAnswer:
-		if e.Answer.From != of {
-			return fail()
-		}
-	case h.out.Own: // it hears its own word, which claims nothing that the record does not say
-		if e.Tell == model.KeyExpired || e.To.Record.Status == model.Completed {
-			return fail()
-		}
-	default:
-		got, err := answerOf(h.out.Operation.Verdict, h.out.Operation.Result)
-		if err != nil || e.Tell != model.TheAnswer || got != e.Answer {
-			return fail()
-		}
-	}
-	return nil
 }
 
 // timeGoes moves the store's clock into the operation's next phase. An attempt that holds its lease keeps it.
@@ -368,89 +355,4 @@ func (k *walk) mustBeStale(looked einmal.Operation) error {
 		}
 	}
 	return nil
-}
-
-// compare holds the record against the model's.
-func (k *walk) compare(before *einmal.Record) error {
-	want := &k.state.Record
-	rec, err := k.record()
-	if want.Status == model.Absent || want.Status == model.Deleted {
-		if !errors.Is(err, einmal.ErrNotFound) {
-			return fmt.Errorf("the record is there: %v, %w", rec.State, err)
-		}
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var wrong []string
-	differs := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	if states[want.Status] != rec.State {
-		differs("state %v", rec.State)
-	}
-	if int(want.Attempt) != rec.Attempt {
-		differs("attempt %d", rec.Attempt)
-	}
-	if want.Lapsed != rec.Lapsed() {
-		differs("lapsed %v", rec.Lapsed())
-	}
-	if rec.Version < before.Version {
-		differs("version %d after %d", rec.Version, before.Version)
-	}
-	answer, err := answerOf(rec.Verdict, rec.Result)
-	if err != nil {
-		differs("%v", err)
-	}
-	expected := want.Answer
-	if want.Status == model.Expired {
-		expected.From = 0 // the result is gone
-	}
-	if answer != expected {
-		differs("answer %v", answer)
-	}
-	if len(rec.Ends) > 0 || rec.Attempt > 1 || rec.Verdict == einmal.NoVerdict { // otherwise the verdict tells the only end
-		for n := uint8(1); n <= want.Attempt; n++ {
-			if is := endOf(&rec, n); !sameEnd(*want.EndOf(n), is, rec.State) {
-				differs("attempt %d ended %v by %v with %+v", n, is.End, is.By, is.Result)
-			}
-		}
-	}
-	if len(wrong) > 0 {
-		return fmt.Errorf("the record has %s", strings.Join(wrong, ", "))
-	}
-	return nil
-}
-
-var states = map[model.Status]einmal.State{
-	model.Running: einmal.StateRunning, model.Unclear: einmal.StateUnclear, model.NotApplied: einmal.StateNotApplied,
-	model.Completed: einmal.StateCompleted, model.Expired: einmal.StateExpired,
-}
-
-// endOf is the end of attempt n; one that is left out certified "no effect" itself.
-func endOf(rec *einmal.Record, n uint8) einmal.AttemptEnd {
-	for _, e := range rec.Ends {
-		if e.Attempt == int(n) {
-			return e
-		}
-	}
-	return einmal.AttemptEnd{Attempt: int(n), End: einmal.EndNoEffect}
-}
-
-func sameEnd(want model.End, is einmal.AttemptEnd, state einmal.State) bool {
-	ends := map[model.Word]einmal.End{
-		model.Silent: einmal.EndNone, model.Unknown: einmal.EndUnknown, model.Open: einmal.EndOpen, model.NoEffect: einmal.EndNoEffect,
-		model.Refused: einmal.EndRefused, model.Success: einmal.EndSuccess,
-	}
-	if ends[want.Word] != is.End {
-		return false
-	}
-	by := map[model.By]einmal.Actor{model.Itself: einmal.ActorAttempt, model.Recovery: einmal.ActorRecovery, model.Person: einmal.ActorPerson}
-	if want.By != model.Key && by[want.By] != is.By {
-		return false
-	}
-	if want.Word != model.Refused || !state.Open() && state != einmal.StateNotApplied {
-		return true
-	}
-	answer, err := answerOf(einmal.VerdictRefused, is.Result)
-	return err == nil && answer.From == want.Answer
 }

@@ -131,14 +131,16 @@ func (w *world) takeAlarms() int {
 // line is a worker's way to the store.
 type line struct {
 	einmal.Store
-	mu    sync.Mutex
-	state lineState
+	mu      sync.Mutex
+	state   lineState
+	changed chan struct{} // closed when the state changes
 }
 
 type lineState int
 
 const (
 	whole    lineState = iota
+	held               // what is sent arrives when the line is whole again, and may be out of date by then
 	cutAfter           // the next change is made, but its answer is lost, and then the line is cut
 	cut                // nothing gets through
 )
@@ -149,11 +151,22 @@ func (l *line) set(s lineState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state = s
+	if l.changed != nil {
+		close(l.changed)
+	}
+	l.changed = make(chan struct{})
 }
 
+// get waits while the line is held.
 func (l *line) get() lineState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.state == held {
+		changed := l.changed
+		l.mu.Unlock()
+		<-changed
+		l.mu.Lock()
+	}
 	return l.state
 }
 
