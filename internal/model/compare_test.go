@@ -13,7 +13,8 @@ import (
 // told compares what a caller got with what the model says; of is the caller's own attempt, 0 for a duplicate.
 func told(e *model.Edge, h heard, of uint8) error {
 	fail := func() error {
-		return fmt.Errorf("the caller got own %v, state %v %v, result %+v, error %v", h.out.Own, h.out.Operation.State, h.out.Operation.Verdict, h.out.Operation.Result, h.err)
+		op := &h.out.Operation
+		return fmt.Errorf("the caller got own %v, state %v %v, result %+v, error %v", h.out.Own, op.State, op.Verdict, op.Result, h.err)
 	}
 	var p *einmal.Problem
 	switch {
