@@ -43,7 +43,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 		}
 	}
 	if f.cause.Error() != "" {
-		a.err.Printf("%s %s\n", a.err.Red("einmal:"), f.cause)
+		lines := term.Wrap(f.cause.Error(), max(0, a.err.Width-len("einmal: ")))
+		a.err.Printf("%s %s\n", a.err.Red("einmal:"), strings.Join(lines, "\n        "))
 	}
 	switch {
 	case f.next != "":
