@@ -92,7 +92,7 @@ type exchangeKey struct{}
 // handle does one request in the order of docs/contract.md. It returns the error of a Serve function that was not answered.
 func (s *Server) handle(w http.ResponseWriter, r *http.Request, op *operation, c call) error {
 	key, keyErr := s.readKey(r)
-	missing := errors.Is(keyErr, contract.ErrKeyMissing)
+	missing := keyErr == errKeyMissing
 	if safe := safeMethod(r.Method); safe || missing && op.keyOptional {
 		if !missing {
 			w.Header()[contract.HeaderIgnored] = []string{"true"}
@@ -136,7 +136,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, op *operation, c
 	return x.answer(out, err)
 }
 
-// readKey returns a key that can be used. Its error is a problem; that of a missing key has the cause contract.ErrKeyMissing.
+// readKey returns a key that can be used. Its error is a problem, and errKeyMissing itself where there is none.
 func (s *Server) readKey(r *http.Request) (string, error) {
 	var key string
 	var err error
@@ -161,11 +161,7 @@ func (s *Server) readKey(r *http.Request) (string, error) {
 	return "", contract.NewProblem(contract.KeyInvalid, err.Error())
 }
 
-var errKeyMissing = func() error {
-	p := contract.NewProblem(contract.KeyMissing, "")
-	p.Cause = contract.ErrKeyMissing
-	return p
-}()
+var errKeyMissing error = contract.NewProblem(contract.KeyMissing, "")
 
 func (x *exchange) identify() error {
 	caller, err := x.cfg.Identify(x.r)
