@@ -207,7 +207,12 @@ func TestWaiting(t *testing.T) {
 	go func() { first <- a.send(request{path: "/op"}) }()
 	await(t, "the attempt", held)
 	for _, c := range []struct{ prefer, applied string }{
-		{"", ""}, {"respond-async", ""}, {"wait=0", ""}, {"wait=x", ""}, {"wait", ""}, {"wait=-1", ""},
+		{"", ""},
+		{"respond-async", ""},
+		{"wait=0", ""},
+		{"wait=x", ""},
+		{"wait", ""},
+		{"wait=-1", ""},
 		{`respond-async, WAIT = "1"; a=b, wait=20`, "wait=1"},
 	} {
 		got := a.send(request{path: "/op", header: http.Header{"Prefer": {c.prefer}}})
