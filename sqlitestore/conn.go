@@ -260,6 +260,19 @@ func (c *conn) exec(q query, args ...arg) error {
 	return stmt.Exec()
 }
 
+// dataVersion changes with every commit on the file that the connection knows of; it learns of others' when a transaction begins.
+func (c *conn) dataVersion() (uint32, error) {
+	version, err := c.db.FileControl("main", sqlite3.FCNTL_DATA_VERSION)
+	if err != nil {
+		return 0, err
+	}
+	v, ok := version.(uint32)
+	if !ok {
+		return 0, errors.New("SQLite tells no data version")
+	}
+	return v, nil
+}
+
 // meta reads the store's state.
 func (c *conn) meta() (meta, error) {
 	stmt, err := c.stmt(readMeta)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,7 +13,16 @@ import (
 //
 // SQLite's own lock is polled for, and a busy writer takes it again before anybody wakes up: others starve. Here the kernel wakes a waiter, and who
 // waits for the second lock holds the first, so that the last writer cannot overtake him. The locks belong to the open file and go with the process.
-type turnstile struct{ f *os.File }
+//
+// A writer keeps its turn from one transaction to the next, looks every lookEvery whether somebody waits, and gives it up when it has nothing to do.
+type turnstile struct {
+	f      *os.File
+	held   bool
+	looked time.Time
+}
+
+// lookEvery bounds how much longer than one transaction somebody else may have to wait.
+const lookEvery = time.Millisecond
 
 // Two bytes of the store's file, past its largest size, that SQLite never locks.
 const (
@@ -29,23 +39,43 @@ func newTurnstile(path string) (*turnstile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlitestore: %w", err)
 	}
-	return &turnstile{f}, nil
+	return &turnstile{f: f}, nil
 }
 
-// lock waits for this handle's turn. An error is no reason not to write: SQLite's own lock still protects the file.
-func (t *turnstile) lock() {
+// take waits for this handle's turn. An error is no reason not to write: SQLite's own lock still protects the file.
+func (t *turnstile) take() {
 	if t.f == nil {
 		return
+	}
+	now := time.Now()
+	if t.held {
+		if now.Sub(t.looked) < lookEvery {
+			return
+		}
+		if t.looked = now; !t.awaited() {
+			return
+		}
+		t.give()
 	}
 	t.set(turnByte, unix.F_WRLCK)
 	t.set(writeByte, unix.F_WRLCK)
 	t.set(turnByte, unix.F_UNLCK)
+	t.held, t.looked = true, now
 }
 
-func (t *turnstile) unlock() {
-	if t.f != nil {
+// give ends the turn, if there is one.
+func (t *turnstile) give() {
+	if t.held {
 		t.set(writeByte, unix.F_UNLCK)
+		t.held = false
 	}
+}
+
+// awaited reports whether somebody else waits for his turn.
+func (t *turnstile) awaited() bool {
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Start: turnByte, Len: 1}
+	err := unix.FcntlFlock(t.f.Fd(), unix.F_OFD_GETLK, &lock)
+	return err != nil || lock.Type != unix.F_UNLCK
 }
 
 func (t *turnstile) set(at int64, kind int16) {

@@ -6,6 +6,6 @@ package sqlitestore
 type turnstile struct{}
 
 func newTurnstile(string) (*turnstile, error) { return &turnstile{}, nil }
-func (*turnstile) lock()                      {}
-func (*turnstile) unlock()                    {}
+func (*turnstile) take()                      {}
+func (*turnstile) give()                      {}
 func (*turnstile) close()                     {}

@@ -96,15 +96,21 @@ func (w *writer) remember(rec *einmal.Record, at place) {
 
 // noticeOthers forgets when another connection has committed since the last transaction.
 func (w *writer) noticeOthers() error {
-	version, err := w.c.db.FileControl("main", sqlite3.FCNTL_DATA_VERSION)
-	if err != nil {
-		return err
-	}
+	version, err := w.c.dataVersion()
 	if version != w.version {
 		w.forget()
-		w.version, _ = version.(uint32)
+		w.version = version
 	}
-	return nil
+	return err
+}
+
+// noticeOwn takes the version that the connection's own commit has made.
+func (w *writer) noticeOwn() {
+	version, err := w.c.dataVersion()
+	if err != nil {
+		w.forget()
+	}
+	w.version = version
 }
 
 func (w *writer) put(o *op) bool {
@@ -157,6 +163,7 @@ func (w *writer) take(batch []*op) (_ []*op, more bool) {
 		case closed:
 			return nil, false
 		default:
+			w.store.turn.give()
 			<-w.wake
 		}
 	}
@@ -215,9 +222,7 @@ func (w *writer) transact(batch []*op) (broke bool, err error) {
 	if err := w.reopen(); err != nil {
 		return false, err
 	}
-	w.store.turn.lock()
-	defer w.store.turn.unlock()
-
+	w.store.turn.take()
 	crashpoint.Here("sqlite: before begin")
 	if err := w.c.exec(begin); err != nil {
 		w.failed(err)
@@ -253,6 +258,7 @@ func (w *writer) transact(batch []*op) (broke bool, err error) {
 		return false, fmt.Errorf("sqlitestore: commit, which may have happened all the same: %w", err)
 	}
 	crashpoint.Here("sqlite: after commit")
+	w.noticeOwn()
 	for word, id := range t.words {
 		w.store.vocabulary.add(id, word)
 	}
