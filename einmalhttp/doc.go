@@ -13,6 +13,9 @@
 // trailers are dropped, and Hijack and full duplex are http.ErrNotSupported. The part over Rules.MaxResult goes through a temporary file to the first
 // caller and is not stored.
 //
+// Bodies are read before anything is reserved, so http.Server's ReadTimeout is what limits a slow upload; its WriteTimeout must leave room for
+// Config.MaxWait.
+//
 // A handler that returns without a word has said 200, as in net/http, unless its context was over by then.
 //
 // # What is no operation
