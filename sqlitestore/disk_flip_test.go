@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/einmal-dev/einmal"
@@ -31,7 +31,7 @@ func TestAFlippedByteNeverMakesAnotherRecord(t *testing.T) {
 	for name, page := range f.pages {
 		for at := range pageSize {
 			offset := int64(page-1)*pageSize + int64(at)
-			if file[offset] == 0 && rand.IntN(100) > 0 {
+			if file[offset] == 0 && rand.IntN(20) > 0 {
 				continue
 			}
 			mask := byte(1) << rand.IntN(8)
@@ -148,15 +148,16 @@ func (f *flips) complains(ref einmal.Ref) bool {
 	rec, err := f.s.Get(ctx, ref)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		f.t.Error("it hangs")
+		f.t.Fatal("it hangs")
 	case errors.Is(err, einmal.ErrNotFound):
 		f.hidden++
+		return false
 	case err != nil:
 		return true
-	default:
-		if diff := cmp.Diff(f.want, rec, cmpopts.IgnoreFields(einmal.Record{}, "Now", "At")); diff != "" {
-			f.t.Errorf("another record (-want +got):\n%s", diff)
-		}
+	}
+	rec.Now, rec.At = f.want.Now, f.want.At
+	if !reflect.DeepEqual(f.want, rec) { // for speed
+		f.t.Errorf("another record (-want +got):\n%s", cmp.Diff(f.want, rec))
 	}
 	return false
 }
