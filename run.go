@@ -39,7 +39,7 @@ func (e *Engine) Run(ctx context.Context, op *Op, req Request, fn func(context.C
 		}
 		return Outcome{}, err
 	}
-	c := call{Engine: e, op: op, req: &req, fn: fn}
+	c := call{Engine: e, op: op, req: &req, sum: res.Fingerprint, fn: fn}
 	if created {
 		e.tell(ctx, &rec, Event{Name: EventReserved, Attempt: rec.Attempt})
 		return c.attempt(ctx, rec, began)
@@ -157,6 +157,7 @@ type call struct {
 	*Engine
 	op  *Op
 	req *Request
+	sum fingerprint.Sum // of the request, by the latest rules
 	fn  func(context.Context) Ending
 }
 
@@ -252,11 +253,14 @@ func (c *call) compare(ctx context.Context, rec *Record) error {
 	if mutant.On("fingerprint-after-state") && rec.State != StateCompleted {
 		return nil
 	}
-	sum, err := c.req.Parts.Sum(rec.Fingerprint.Version)
-	if err != nil {
-		p := contract.NewProblem(contract.RecordUnreadable, "")
-		p.Cause = err
-		return c.refuse(ctx, nil, p, 0)
+	sum := c.sum
+	if sum.Version != rec.Fingerprint.Version {
+		var err error
+		if sum, err = c.req.Parts.Sum(rec.Fingerprint.Version); err != nil {
+			p := contract.NewProblem(contract.RecordUnreadable, "")
+			p.Cause = err
+			return c.refuse(ctx, nil, p, 0)
+		}
 	}
 	if sum != rec.Fingerprint {
 		return c.refuse(ctx, nil, contract.NewProblem(contract.KeyReused, ""), 0)
