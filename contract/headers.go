@@ -11,3 +11,10 @@ const (
 
 // OwnHeaders are the response fields that only Einmal may set. A proxy strips inbound copies.
 var OwnHeaders = []string{HeaderReplayed, HeaderRecorded, HeaderIgnored}
+
+// StoredFields are the header fields of an answer that are stored and replayed; the first caller gets all. What is not here is of one connection, one
+// moment or one caller, and above all Set-Cookie, Authorization and WWW-Authenticate are never stored. Cache-Control is not either: a replay is no-store.
+var StoredFields = []string{
+	"Content-Type", "Content-Encoding", "Content-Language", "Content-Disposition", "Content-Location",
+	"Location", "ETag", "Last-Modified", "Link",
+}

@@ -9,7 +9,7 @@
 //
 // It runs on the request's goroutine with a context that is detached from the client's leaving and ends at the operation's deadline. The body is there
 // whole, in memory, under Rules.MaxBody. Everything it writes is kept until its end is recorded; then the first caller gets all of it, and retries get
-// what the store keeps: status, body, and the header fields of StoredFields. So an answer cannot be streamed: Flush does nothing, 1xx answers and
+// what the store keeps: status, body, and the header fields of contract.StoredFields. So an answer cannot be streamed: Flush does nothing, 1xx answers and
 // trailers are dropped, and Hijack and full duplex are http.ErrNotSupported. The part over Rules.MaxResult goes through a temporary file to the first
 // caller and is not stored.
 //

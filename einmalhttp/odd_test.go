@@ -142,7 +142,7 @@ func TestOddAnswersAreThoseOfTheBareHandler(t *testing.T) {
 					t.Errorf("first answer %d %q, bare %d %q; header (-bare +first):\n%s", first.status, first.body, bare.status, bare.body, diff)
 				}
 				for n := range want {
-					if stored := append(einmalhttp.StoredFields, "Etag"); !contains(stored, n) {
+					if stored := append(contract.StoredFields, "Etag"); !contains(stored, n) {
 						want.Del(n)
 					}
 				}

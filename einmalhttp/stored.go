@@ -5,25 +5,19 @@ import (
 	"slices"
 
 	"github.com/einmal-dev/einmal"
+	"github.com/einmal-dev/einmal/contract"
 	"github.com/einmal-dev/einmal/internal/mutant"
 )
 
-// StoredFields are the header fields of an answer that are stored and replayed; the first caller gets all. What is not here is of one connection, one
-// moment or one caller, and above all Set-Cookie, Authorization and WWW-Authenticate are never stored. Cache-Control is not either: a replay is no-store.
-var StoredFields = []string{
-	"Content-Type", "Content-Encoding", "Content-Language", "Content-Disposition", "Content-Location",
-	"Location", "ETag", "Last-Modified", "Link",
-}
-
 var storedCanonical = func() []string {
-	names := make([]string, len(StoredFields))
-	for i, name := range StoredFields {
+	names := make([]string, len(contract.StoredFields))
+	for i, name := range contract.StoredFields {
 		names[i] = http.CanonicalHeaderKey(name)
 	}
 	return names
 }()
 
-// storedFields returns the allowed ones in the order of StoredFields, so that equal answers are stored as equal bytes.
+// storedFields returns the allowed ones in the order of contract.StoredFields, so that equal answers are stored as equal bytes.
 func storedFields(all []einmal.Field) []einmal.Field {
 	stored := make([]einmal.Field, 0, 4)
 	for _, f := range all {

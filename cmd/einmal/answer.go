@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/einmal-dev/einmal"
-	"github.com/einmal-dev/einmal/einmalhttp"
+	"github.com/einmal-dev/einmal/contract"
 )
 
 // answerFlags say which answer callers shall get of an operation that is resolved as applied.
@@ -93,9 +93,9 @@ func parseHeaders(lines []string) ([]einmal.Field, error) {
 		if !ok || name == "" {
 			return nil, usage("--header %q: write 'Name: value'", line)
 		}
-		allowed := slices.ContainsFunc(einmalhttp.StoredFields, func(s string) bool { return http.CanonicalHeaderKey(s) == name })
+		allowed := slices.ContainsFunc(contract.StoredFields, func(s string) bool { return http.CanonicalHeaderKey(s) == name })
 		if !allowed {
-			return nil, usage("--header %s is not replayed: there are %s", name, strings.Join(einmalhttp.StoredFields, ", "))
+			return nil, usage("--header %s is not replayed: there are %s", name, strings.Join(contract.StoredFields, ", "))
 		}
 		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
 			return nil, usage("--header %s: control characters in the value", name)
