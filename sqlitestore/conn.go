@@ -24,6 +24,7 @@ const (
 	writeMeta
 	byHash
 	byID
+	hashTaken
 	insertRecord
 	updateRecord
 	deleteRecord
@@ -61,7 +62,8 @@ var queries = [numQueries]string{
 	writeMeta:      `UPDATE meta SET state = ?1 WHERE one = 1`,
 	byHash:         `SELECT m.state,` + recordColumns + `, s.head, s.body FROM meta m LEFT JOIN records r ON r.hash = ?1` + resultJoin + `WHERE m.one = 1`,
 	byID:           `SELECT m.state,` + recordColumns + `, s.head, s.body FROM meta m LEFT JOIN records r ON r.id = ?1` + resultJoin + `WHERE m.one = 1`,
-	insertRecord:   `INSERT INTO records (id, hash, due, data) VALUES (?1, ?2, ?3, ?4)`,
+	hashTaken:      `SELECT 1 FROM records WHERE hash = ?1`,
+	insertRecord:   `INSERT INTO records (id, hash, due, data) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (hash) DO NOTHING`,
 	updateRecord:   `UPDATE records SET due = ?2, expires = ?3, result = ?4, data = ?5 WHERE id = ?1`,
 	deleteRecord:   `DELETE FROM records WHERE id = ?1`,
 	insertResult:   `INSERT INTO results (id, head, body) VALUES (?1, ?2, ?3)`,

@@ -198,27 +198,37 @@ func (t *tx) purge(p *purge) ([]found, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range chunk {
-		if err := t.expire(chunk[i]); err != nil {
+	done := chunk[:0]
+	for _, f := range chunk {
+		did, err := t.expire(f)
+		if err != nil {
 			return nil, err
 		}
+		if did {
+			done = append(done, f)
+		}
 	}
-	return chunk, nil
+	return done, nil
 }
 
-// expire makes a tombstone of a record, or deletes the one that it is.
-func (t *tx) expire(f found) error {
+// expire makes a tombstone of a record, or deletes the one that it is. It leaves a tombstone that stands between another record and its hash (see
+// tx.insert).
+func (t *tx) expire(f found) (did bool, err error) {
 	rec := &f.rec
 	if rec.State == einmal.StateExpired {
+		needed, err := t.c.exists(hashTaken, f.at.hash+1)
+		if needed || err != nil {
+			return false, err
+		}
 		t.nextSeq()
 		if err := t.exec(deleteTimeline, integer(int64(rec.ID))); err != nil {
-			return err
+			return false, err
 		}
-		return t.exec(deleteRecord, integer(int64(rec.ID)))
+		return true, t.exec(deleteRecord, integer(int64(rec.ID)))
 	}
 	if f.at.result != 0 {
 		if err := t.exec(deleteResult, integer(f.at.result)); err != nil {
-			return err
+			return false, err
 		}
 	}
 	was := rec.State
@@ -232,5 +242,5 @@ func (t *tx) expire(f found) error {
 	}
 	rec.Seq = t.nextSeq()
 	t.counted(rec.Tenant, was, rec.State)
-	return t.store(rec, f.at, 0)
+	return true, t.store(rec, f.at, 0)
 }

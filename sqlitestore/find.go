@@ -1,7 +1,6 @@
 package sqlitestore
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/einmal-dev/einmal"
@@ -10,40 +9,37 @@ import (
 // find returns the record of an identity and the store's state in the same snapshot. ErrNotFound, ErrUnreadable.
 //
 // A damaged row with the identity's hash is taken for it: whoever asks must not conclude that there is none.
-func (c *conn) find(hash int64, id *einmal.Identity, word func(int64) (word, error)) (rec einmal.Record, m meta, err error) {
+func (c *conn) find(hash int64, id *einmal.Identity, word func(int64) (word, error)) (einmal.Record, meta, error) {
+	for {
+		rec, m, err := c.atHash(hash, word)
+		if err != nil || sameIdentity(&rec.Identity, id) {
+			return rec, m, err
+		}
+		hash++ // another identity has it: see tx.insert
+	}
+}
+
+// atHash returns the record that has a hash. ErrNotFound, ErrUnreadable.
+func (c *conn) atHash(hash int64, word func(int64) (word, error)) (rec einmal.Record, m meta, err error) {
 	stmt, err := c.query(byHash, hash)
 	if err != nil {
 		return rec, m, err
 	}
 	defer stmt.Reset()
-	var damage error
-	for first := true; stmt.Step(); first = false {
-		if first {
-			if m, err = decodeMeta(stmt.ColumnRawBlob(0)); err != nil {
-				return rec, m, unreadableMeta(err)
-			}
-		}
-		r, has := scanRow(stmt, whole)
-		if !has {
-			break
-		}
-		found, err := r.decode(word, whole)
-		switch {
-		case err == nil && sameIdentity(&found.Identity, id):
-			return found, m, nil
-		case err != nil:
-			if damage = unreadable(err, einmal.ID(r.id)); !errors.Is(damage, einmal.ErrUnreadable) {
-				return rec, m, damage
-			}
-		}
+	if !stmt.Step() {
+		return rec, m, unreadable(orDamaged(stmt.Err()), 0)
 	}
-	if err := stmt.Err(); err != nil {
-		return rec, m, unreadable(err, 0)
+	if m, err = decodeMeta(stmt.ColumnRawBlob(0)); err != nil {
+		return rec, m, unreadableMeta(err)
 	}
-	if damage != nil {
-		return rec, m, damage
+	r, has := scanRow(stmt, whole)
+	if !has {
+		return rec, m, einmal.ErrNotFound
 	}
-	return rec, m, einmal.ErrNotFound
+	if rec, err = r.decode(word, whole); err != nil {
+		return einmal.Record{}, m, unreadable(err, einmal.ID(r.id))
+	}
+	return rec, m, nil
 }
 
 // load returns a record by its ID, where it stands, and the store's state in the same snapshot. ErrNotFound, ErrUnreadable.
@@ -71,4 +67,14 @@ func (c *conn) load(id einmal.ID, word func(int64) (word, error)) (rec einmal.Re
 
 func unreadableMeta(err error) error {
 	return fmt.Errorf("sqlitestore: the store's own row is damaged, restore the file from a backup: %w", err)
+}
+
+// exists reports whether a query finds a row.
+func (c *conn) exists(q query, param int64) (bool, error) {
+	stmt, err := c.query(q, param)
+	if err != nil {
+		return false, err
+	}
+	defer stmt.Reset()
+	return stmt.Step(), stmt.Err()
 }

@@ -20,7 +20,7 @@ func (s *Store) hash(id *einmal.Identity) int64 {
 	b = appendString(b, id.Operation)
 	b = appendString(b, id.Key)
 	sum := sha256.Sum256(b)
-	return int64(binary.LittleEndian.Uint64(sum[:]))
+	return int64(binary.LittleEndian.Uint64(sum[:]) & s.hashMask)
 }
 
 func sameIdentity(a, b *einmal.Identity) bool {

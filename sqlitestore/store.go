@@ -49,6 +49,7 @@ type Store struct {
 	writer    *writer
 	turn      *turnstile
 
+	hashMask   uint64 // all ones; tests make hashes collide
 	vocabulary vocabulary
 	known      known
 
@@ -93,7 +94,7 @@ func Create(ctx context.Context, path string, o Options) (*Store, error) {
 }
 
 func newStore(path string, o Options) *Store {
-	s := &Store{uri: path, log: o.Log, clock: clock{guard: einmal.ClockGuard{Clock: o.Clock}}, closed: make(chan struct{})}
+	s := &Store{uri: path, log: o.Log, clock: clock{guard: einmal.ClockGuard{Clock: o.Clock}}, hashMask: ^uint64(0), closed: make(chan struct{})}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -182,7 +183,7 @@ func (s *Store) start(c *conn) (err error) {
 
 // Sizes of the connections' caches, in KiB, and how long the write-ahead log grows before a commit checkpoints it, in pages of 4 KiB.
 const (
-	writerCache     = 16 << 10
+	writerCache     = 8 << 10
 	readerCache     = 2 << 10
 	checkpointPages = 16000
 )

@@ -46,6 +46,21 @@ func (t *tx) exec(q query, args ...arg) error {
 	return err
 }
 
+// change writes what may find nothing to do, and reports whether it did something.
+func (t *tx) change(q query, args ...arg) (bool, error) {
+	if err := t.c.exec(q, args...); err != nil {
+		if t.broken == nil {
+			t.broken = err
+		}
+		return false, err
+	}
+	if t.c.db.Changes() == 0 {
+		return false, nil
+	}
+	t.dirty = true
+	return true, nil
+}
+
 // seal writes the store's state before COMMIT.
 func (t *tx) seal() error {
 	switch mark := t.now.UnixNano(); {

@@ -34,54 +34,85 @@ func (s *Store) Reserve(ctx context.Context, r einmal.Reservation) (einmal.Recor
 	return rec, created, nil
 }
 
+// reserve inserts or finds. Inserting is tried first, since most keys are new and SQLite looks for the hash anyway.
 func (t *tx) reserve(r *einmal.Reservation, hash int64) (einmal.Record, bool, error) {
-	rec, err := t.find(hash, &r.Identity)
-	if !errors.Is(err, einmal.ErrNotFound) {
-		return rec, false, err
+	refusal := t.mayReserve(r)
+	if refusal == nil {
+		return t.insert(t.reserved(r), hash)
 	}
+	rec, err := t.find(hash, &r.Identity)
+	if errors.Is(err, einmal.ErrNotFound) {
+		err = refusal
+	}
+	return rec, false, err
+}
+
+// mayReserve checks what forbids a new record.
+func (t *tx) mayReserve(r *einmal.Reservation) error {
 	if err := t.mayStart(&r.Identity, r.Seen); err != nil {
-		return einmal.Record{}, false, err
+		return err
 	}
 	if err := t.withinLimits(r.Tenant, r.Limits); err != nil {
-		return einmal.Record{}, false, err
+		return err
 	}
 	switch {
 	case r.KeyTime.IsZero():
 	case t.now.Sub(r.KeyTime) > r.Terms.Window:
-		return einmal.Record{}, false, einmal.ErrKeyTooOld
+		return einmal.ErrKeyTooOld
 	case r.KeyTime.Sub(t.now) > einmal.MaxKeySkew:
-		return einmal.Record{}, false, einmal.ErrKeyFromFuture
+		return einmal.ErrKeyFromFuture
 	}
+	return nil
+}
+
+// reserved is the record that a reservation asks for, still without ID and sequence.
+func (t *tx) reserved(r *einmal.Reservation) einmal.Record {
 	lease := t.now.Add(r.Terms.Lease)
-	rec = einmal.Record{
+	return einmal.Record{
 		Identity: r.Identity, Principal: r.Principal, Fingerprint: r.Fingerprint, PartnerKey: r.PartnerKey, Terms: r.Terms,
 		State: einmal.StateRunning, Attempt: 1, Version: 1, Nonce: r.Nonce,
 		Ends:    []einmal.AttemptEnd{{Attempt: 1, Holder: r.Holder}},
 		Created: t.now, Changed: t.now, LeaseUntil: lease, Due: lease, RecognisedUntil: t.now.Add(r.Terms.Window),
 	}
-	if err := t.insert(&rec, hash); err != nil {
-		return einmal.Record{}, false, err
-	}
-	t.counted(rec.Tenant, 0, rec.State)
-	t.stamp(&rec)
-	return rec, true, nil
 }
 
-// insert gives a new record its ID and its row.
-func (t *tx) insert(rec *einmal.Record, hash int64) error {
-	terms, holders, err := t.wordsOf(rec) // which may take a sequence of their own
+// insert gives a new record its ID and its row, or finds the one that the identity has. When another identity has the hash, the next number is
+// taken; find goes the same way, and purge leaves no gap in it.
+func (t *tx) insert(rec einmal.Record, hash int64) (_ einmal.Record, created bool, err error) {
+	terms, holders, err := t.wordsOf(&rec) // which may take a sequence of their own
 	if err != nil {
-		return err
+		return rec, false, err
 	}
-	rec.Seq = t.nextSeq()
+	rec.Seq = t.meta.seq + 1
 	rec.ID = einmal.ID(rec.Seq)
 	r := row{hash: hash}
-	r.columns(rec)
-	t.encode(&r, rec, terms, holders)
+	r.columns(&rec)
+	t.encode(&r, &rec, terms, holders)
 	r.data = append(r.data, make([]byte, slack)...)
-	r.seal()
-	t.w.remember(rec, placeOf(&r))
-	return t.exec(insertRecord, integer(r.id), integer(r.hash), integer(r.due), blob(r.data))
+	for {
+		r.seal()
+		created, err := t.change(insertRecord, integer(r.id), integer(r.hash), integer(r.due), blob(r.data))
+		if err != nil {
+			return rec, false, err
+		}
+		if created {
+			break
+		}
+		there, _, err := t.c.atHash(r.hash, t.wordByID)
+		if err != nil {
+			return rec, false, err
+		}
+		if sameIdentity(&there.Identity, &rec.Identity) {
+			t.stamp(&there)
+			return there, false, nil
+		}
+		r.hash++
+	}
+	t.nextSeq()
+	t.counted(rec.Tenant, 0, rec.State)
+	t.w.remember(&rec, placeOf(&r))
+	t.stamp(&rec)
+	return rec, true, nil
 }
 
 // Apply implements einmal.Store.

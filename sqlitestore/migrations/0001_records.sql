@@ -15,13 +15,13 @@ CREATE TABLE words (
 -- due and expires are whole seconds since 1970, rounded down: indexes find candidates, data decides (see record.go).
 CREATE TABLE records (
     id      INTEGER PRIMARY KEY,
-    hash    INTEGER NOT NULL, -- of the identity, keyed with the store's secret
+    hash    INTEGER NOT NULL, -- of the identity, keyed with the store's secret; the next free number where another identity has it
     due     INTEGER,          -- open records only
     expires INTEGER,          -- the others only: when purge has to look at it
     result  INTEGER,          -- results.id
     data    BLOB NOT NULL
 );
-CREATE INDEX records_hash ON records (hash);
+CREATE UNIQUE INDEX records_hash ON records (hash);
 CREATE INDEX records_due ON records (due) WHERE due IS NOT NULL;
 CREATE INDEX records_expires ON records (expires) WHERE expires IS NOT NULL;
 
