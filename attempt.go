@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +43,9 @@ func (c *call) attempt(ctx context.Context, rec Record, began time.Time) (Outcom
 		return Outcome{}, c.refuse(ctx, &rec, contract.NewProblem(contract.StoreUnavailable, ""), retryStore)
 	}
 	info := &attemptInfo{partnerKey: rec.PartnerKey}
+	if info.partnerKey == "" && c.op.terms.Class == ClassKeyed { // the record is older than the policy's class
+		info.partnerKey = partnerKey(c.secret, rec.Identity, rec.Fingerprint, "")
+	}
 	hctx := context.WithValue(context.WithoutCancel(ctx), attemptKey{}, info)
 	hctx, cancel := context.WithDeadlineCause(hctx, began.Add(limit), errDeadline)
 	defer cancel()
@@ -100,17 +104,22 @@ func agrees(rec *Record, attempt int, word Ending) bool {
 
 // finish records an attempt's word, and keeps trying for Config.RecordGrace while the store does not answer; then the node goes on offering it.
 func (c *call) finish(ctx context.Context, rec Record, word Ending) (after Record, ours, recorded bool, err error) {
-	ctx = context.WithoutCancel(ctx)
+	word = fit(c.op, word)
 	attempt := rec.Attempt
-	giveUp := time.Now().Add(c.cfg.RecordGrace)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.cfg.RecordGrace)
+	defer cancel()
 	for wait := (backoff{}); ; {
-		after, ours, settled, err := c.record(ctx, rec, attempt, &word)
+		after, ours, settled, err := c.record(grace, rec, attempt, &word)
 		if err == nil || settled {
 			return after, ours, err == nil, nil
 		}
-		if !time.Now().Before(giveUp) || !wait.sleep(ctx) {
+		if !wait.sleep(grace) {
 			c.tell(ctx, &rec, Event{Name: EventUnrecorded, Attempt: attempt, Alarm: true, Reason: word.End.String() + ": " + err.Error()})
-			c.background(func(ctx context.Context) { c.offer(ctx, rec, attempt, word) })
+			c.running.enterAgain() // Close waits for it
+			c.background(func(ctx context.Context) {
+				defer c.running.leave()
+				c.offer(ctx, rec, attempt, word)
+			})
 			return rec, false, false, nil
 		}
 	}
@@ -157,10 +166,44 @@ func eventOf(c *Change) string {
 	return EventCompleted
 }
 
+// maxHeader bounds the header fields of a stored answer, maxText each text of a timeline entry, in bytes.
+const (
+	maxHeader = 64 << 10
+	maxText   = 4 << 10
+)
+
+// fit bounds what a word makes the store keep, so that no word is too large to be recorded.
+func fit(op *Op, word Ending) Ending {
+	word.Reason, word.Detail = shorten(word.Reason), shorten(word.Detail)
+	if r := word.Result; r != nil {
+		header := 0
+		for _, f := range r.Header {
+			header += len(f.Name) + len(f.Value)
+		}
+		if header > maxHeader {
+			word.Result = &Result{Status: r.Status, Kept: KeptTooLarge}
+		} else if int64(len(r.Body)) > op.policy.Rules.MaxResult {
+			word.Result = &Result{Status: r.Status, Header: r.Header, Kept: KeptTooLarge}
+		}
+	}
+	return word
+}
+
+// shorten keeps the beginning of a text, and valid UTF-8 valid.
+func shorten(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText-len("…")], "") + "…"
+}
+
 // offer keeps a word that could not be stored, and stores it as late truth when the store is back.
 func (e *Engine) offer(ctx context.Context, rec Record, attempt int, word Ending) {
 	for wait := (backoff{}); wait.sleep(ctx); {
-		if _, _, settled, err := e.record(ctx, rec, attempt, &word); err == nil || settled {
+		once, cancel := context.WithTimeout(ctx, storeTimeout)
+		_, _, settled, err := e.record(once, rec, attempt, &word)
+		cancel()
+		if err == nil || settled {
 			return
 		}
 	}

@@ -23,12 +23,12 @@ const (
 type ClockGuard struct {
 	Clock Clock // nil: SystemClock
 	live  bool
-	wall  time.Time
-	mono  time.Duration
+	first time.Time     // the wall clock at the first Read or the last jump
+	mono  time.Duration // and the monotonic one
 }
 
-// Read returns the store's time, which is never below mark, and whether the clock jumped since the last Read (or, for a fresh guard, since mark).
-// A zero mark is a new store.
+// Read returns the store's time, which is never below mark, and whether the clock jumped: for a fresh guard since mark, later since the first Read or the
+// last jump, so that small steps add up. A zero mark is a new store.
 func (g *ClockGuard) Read(mark time.Time) (now time.Time, jumped bool) {
 	clock := g.Clock
 	if clock == nil {
@@ -37,13 +37,15 @@ func (g *ClockGuard) Read(mark time.Time) (now time.Time, jumped bool) {
 	wall, mono := clock()
 	switch {
 	case g.live:
-		step := wall.Sub(g.wall) - (mono - g.mono)
+		step := wall.Sub(g.first) - (mono - g.mono)
 		jumped = step.Abs() > MaxClockStep
 	case !mark.IsZero():
 		step := wall.Sub(mark)
 		jumped = step > MaxClockStepFresh || step < -MaxClockStep
 	}
-	g.live, g.wall, g.mono = true, wall, mono
+	if !g.live || jumped {
+		g.live, g.first, g.mono = true, wall, mono
+	}
 	if wall.Before(mark) {
 		return mark, jumped
 	}

@@ -51,17 +51,46 @@ func Final(err error) error { return &endError{EndRefused, err} }
 // NoEffect marks an error of a handler as certified: nothing happened, and the next request may run the operation again.
 func NoEffect(err error) error { return &endError{EndNoEffect, err} }
 
-// EndOf says what a handler's error means for its attempt: nil is success, Final a refusal, NoEffect certifies, anything else is open.
+// EndOf says what a handler's error means for its attempt: nil is success, Final a refusal, NoEffect certifies, anything else is open. Of errors that were
+// joined, all must say the same; a certificate beside an error that nobody knows of certifies nothing.
 func EndOf(err error) End {
-	var marked *endError
-	switch {
-	case err == nil:
+	if err == nil {
 		return EndSuccess
-	case errors.As(err, &marked):
-		return marked.end
-	default:
-		return EndOpen
 	}
+	switch e := err.(type) {
+	case *endError:
+		return e.end
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			return EndOf(inner)
+		}
+	case interface{ Unwrap() []error }:
+		end := EndNone
+		for _, inner := range e.Unwrap() {
+			if of := EndOf(inner); end == EndNone || of == end {
+				end = of
+			} else {
+				return EndOpen
+			}
+		}
+		if end != EndNone {
+			return end
+		}
+	}
+	return EndOpen
+}
+
+// unmarked hides the mark of an error that is returned to the caller of Do: one operation's certificate says nothing of another one that it is part of.
+type unmarked struct{ err error }
+
+func (u *unmarked) Error() string        { return u.err.Error() }
+func (u *unmarked) Is(target error) bool { return errors.Is(u.err, target) }
+
+func (u *unmarked) As(target any) bool {
+	if _, mark := target.(**endError); mark {
+		return false
+	}
+	return errors.As(u.err, target)
 }
 
 // Do runs fn once for the call's key and returns its result, or the recorded one.
@@ -91,7 +120,7 @@ func Do[T any](ctx context.Context, op *Op, c Call, fn func(ctx context.Context,
 		case EndRefused:
 			return zero, refusalOf(said)
 		case EndNoEffect:
-			return zero, said
+			return zero, &unmarked{said}
 		default:
 			p := contract.NewProblem(contract.OutcomeUnclear, "")
 			p.ID, p.Cause = out.Operation.ID, said
@@ -182,5 +211,22 @@ func inputBytes(input any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if replacesInvalid(text) {
+		return nil, errors.New("a string in it is not UTF-8, and would be the same as others that are not: pass bytes instead")
+	}
 	return fingerprint.CanonicalJSON(text)
+}
+
+// replacesInvalid reports whether encoding/json put its escape for invalid UTF-8 into a text. A U+FFFD that was in the input stands there as itself.
+func replacesInvalid(text []byte) bool {
+	for i := 0; i+5 < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		if string(text[i+1:i+6]) == "ufffd" {
+			return true
+		}
+		i++ // whatever is escaped
+	}
+	return false
 }

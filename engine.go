@@ -65,6 +65,7 @@ type Engine struct {
 	stop       context.CancelFunc // ends it
 	loops      sync.WaitGroup
 	running    runningSet
+	orphans    orphans
 	clockAlarm atomic.Bool // the clock's jump has been told
 }
 
@@ -141,8 +142,9 @@ func (e *Engine) Ops() []*Op {
 	return ops
 }
 
-// Close drains: new requests are refused with "stopping", running attempts may finish until ctx ends, and those that have not are marked unclear (their
-// word still counts if they speak before the process ends). It returns ctx's error if anything was left. It does not close the store.
+// Close drains: new requests are refused with "stopping", and running attempts may finish, and words that the store has not taken yet may be stored, until
+// ctx ends. Attempts that have not finished are marked unclear then (their word still counts if they speak before the process ends), and words that are not
+// stored are logged. It returns ctx's error if anything was left. It does not close the store.
 func (e *Engine) Close(ctx context.Context) error {
 	err := e.running.closeAndWait(ctx)
 	if err != nil {
@@ -202,5 +204,10 @@ var (
 	ErrUnavailable error = contract.NewProblem(contract.StoreUnavailable, "")
 )
 
-// storeTimeout bounds one call to the store that no caller waits for.
+// storeTimeout bounds one call to the store. What was begun may still happen after it.
 const storeTimeout = 10 * time.Second
+
+// storeContext is for a call to the store on behalf of a request, whose fate does not depend on the request's caller.
+func storeContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+}

@@ -74,7 +74,7 @@ func holderOver(runDir string, h Holder) (over bool, why string) {
 		return false, "its process's lock file cannot be opened"
 	}
 	defer file.Close()
-	free, err := tryLock(file)
+	free, err := tryProbe(file)
 	switch {
 	case err != nil:
 		return false, "its process's lock cannot be tried"

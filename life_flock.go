@@ -9,9 +9,14 @@ import (
 )
 
 // tryLock takes an exclusive lock that belongs to this open file and ends with it; false if somebody else has it.
-func tryLock(f *os.File) (bool, error) {
+func tryLock(f *os.File) (bool, error) { return flock(f, syscall.LOCK_EX) }
+
+// tryProbe is tryLock for looking only: those who look do not meet each other.
+func tryProbe(f *os.File) (bool, error) { return flock(f, syscall.LOCK_SH) }
+
+func flock(f *os.File, how int) (bool, error) {
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 		switch {
 		case err == nil:
 			return true, nil

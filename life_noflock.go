@@ -9,4 +9,6 @@ import (
 
 func tryLock(*os.File) (bool, error) { return false, errors.ErrUnsupported }
 
+func tryProbe(*os.File) (bool, error) { return false, errors.ErrUnsupported }
+
 func locksAreLocal(string) bool { return false }

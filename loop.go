@@ -3,6 +3,8 @@ package einmal
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -22,6 +24,9 @@ func (e *Engine) dueLoop(ctx context.Context) {
 	var down bool // the store did not answer; said once
 	for {
 		more, err := e.attend(ctx)
+		if err == nil {
+			err = e.disown(ctx)
+		}
 		if err == nil && !time.Now().Before(purgeAt) {
 			var n int
 			n, err = e.purge(ctx)
@@ -98,4 +103,62 @@ func (e *Engine) purge(ctx context.Context) (int, error) {
 		e.clockAlarm.Store(false)
 	}
 	return n, err
+}
+
+// orphans are reservations whose fate could not be learned in time. If one was made after all, its attempt never started, and saying so in time spares
+// somebody an unclear operation.
+type orphans struct {
+	mu   sync.Mutex
+	list []Reservation
+}
+
+// maxOrphans bounds the list; what is beyond it becomes unclear, if it was made at all.
+const maxOrphans = 10_000
+
+func (o *orphans) add(res Reservation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.list) < maxOrphans {
+		o.list = append(o.list, res)
+	}
+}
+
+func (o *orphans) first() (Reservation, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.list) == 0 {
+		return Reservation{}, false
+	}
+	return o.list[0], true
+}
+
+func (o *orphans) drop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.list = slices.Delete(o.list, 0, 1)
+}
+
+// disown settles the orphans; an error of the store leaves the rest for the next turn.
+func (e *Engine) disown(ctx context.Context) error {
+	for {
+		res, ok := e.orphans.first()
+		if !ok {
+			return nil
+		}
+		rec, err := e.store.Get(ctx, Ref{Identity: res.Identity})
+		switch {
+		case errors.Is(err, ErrNotFound), errors.Is(err, ErrUnreadable):
+			err = nil
+		case err == nil && rec.Nonce == res.Nonce && rec.State == StateRunning:
+			word := neverStarted("the store did not answer in time")
+			var settled bool
+			if _, _, settled, err = e.record(ctx, rec, rec.Attempt, &word); settled {
+				err = nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+		e.orphans.drop()
+	}
 }

@@ -11,8 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/einmal-dev/einmal/contract"
 )
 
 // Operation is an operation as people and callers see it.
@@ -47,6 +50,7 @@ type Operator struct {
 
 const (
 	settingSecret = "secret"
+	secretSize    = 32
 	idPrefix      = "op_"
 )
 
@@ -54,9 +58,12 @@ var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadd
 
 // NewOperator opens the operators' view of a store, without an engine. It makes the store's secret if there is none yet.
 func NewOperator(ctx context.Context, store Store) (*Operator, error) {
-	fresh := make([]byte, 32)
-	_, _ = rand.Read(fresh) // never fails
-	all, err := store.Settings(ctx, Setting{Name: settingSecret, Value: hex.EncodeToString(fresh), IfAbsent: true})
+	all, err := store.Settings(ctx)
+	if err == nil && !slices.ContainsFunc(all, func(s Setting) bool { return s.Name == settingSecret }) {
+		fresh := make([]byte, secretSize)
+		_, _ = rand.Read(fresh) // never fails
+		all, err = store.Settings(ctx, Setting{Name: settingSecret, Value: hex.EncodeToString(fresh), IfAbsent: true})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("einmal: reading the store's settings: %w", err)
 	}
@@ -76,7 +83,7 @@ func NewOperator(ctx context.Context, store Store) (*Operator, error) {
 			return nil, fmt.Errorf("einmal: the store's setting %q is damaged: %w", s.Name, err)
 		}
 	}
-	if len(o.secret) != 32 {
+	if len(o.secret) != secretSize {
 		return nil, errors.New("einmal: the store's secret is missing or damaged")
 	}
 	if o.ids, err = aes.NewCipher(o.secret); err != nil {
@@ -228,8 +235,12 @@ func (o *Operator) checkResolution(op Operation, r Resolution) error {
 		return fail("no actor", "say who you are; it is kept in the timeline")
 	case r.As != ResolveApplied && r.As != ResolveNotApplied && r.As != ResolveWithdrawn:
 		return fail(fmt.Sprintf("unknown resolution %q", r.As), "use applied, not-applied or withdrawn")
+	case len(r.Reason) > maxText || len(r.Actor) > maxText || len(r.Link) > maxText:
+		return fail("a text of more than 4 KiB", "keep the evidence elsewhere and link to it")
 	case r.Result != nil && r.As != ResolveApplied:
 		return fail("a result with "+string(r.As), "only an applied operation has an answer")
+	case r.Result != nil && badResult(r.Result) != "":
+		return fail(badResult(r.Result), "give the answer that the first caller would have got")
 	case op.State == StateRunning && op.Lapsed():
 		return fail("it is running, but its lease is over", "wait until recovery has marked it unclear")
 	case op.State == StateRunning:
@@ -249,6 +260,28 @@ func (o *Operator) checkResolution(op Operation, r Resolution) error {
 		}
 	}
 	return nil
+}
+
+// badResult says what is wrong with an answer that a person gives, "" for nothing.
+func badResult(r *Result) string {
+	if r.Status < 200 || r.Status > 599 {
+		return fmt.Sprintf("the status %d is none of a final answer", r.Status)
+	}
+	if r.Kept != KeptWhole || len(r.Body) > mostMaxResult {
+		return fmt.Sprintf("an answer that is not whole, or larger than %d bytes", mostMaxResult)
+	}
+	size := 0
+	for _, f := range r.Header {
+		size += len(f.Name) + len(f.Value)
+		stored := slices.ContainsFunc(contract.StoredFields, func(name string) bool { return strings.EqualFold(name, f.Name) })
+		if !stored || strings.ContainsFunc(f.Value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+			return fmt.Sprintf("the header field %q cannot be stored", f.Name)
+		}
+	}
+	if size > maxHeader {
+		return fmt.Sprintf("header fields of more than %d bytes", maxHeader)
+	}
+	return ""
 }
 
 // AttemptLife says whether an attempt is provably over, and how that is known.

@@ -86,7 +86,7 @@ type Rules struct {
 
 	Headers   []string // further request fields that are parameters
 	MaxBody   int64    // 1 MiB: of a request, in bytes
-	MaxResult int64    // 1 MiB: of a stored answer's body, in bytes
+	MaxResult int64    // 1 MiB, at most 16 MiB: of a stored answer's body, in bytes
 	Limits    Limits   // of one tenant's open operations
 }
 
@@ -101,6 +101,7 @@ const (
 	DefaultKeepResult      = time.Hour
 	DefaultMaxBody         = 1 << 20
 	DefaultMaxResult       = 1 << 20
+	mostMaxResult          = 16 << 20
 	tombstoneWindows       = 30
 	maxNameLength          = 128
 )
@@ -162,6 +163,10 @@ func (p Policy) validate() error {
 		return fail("BoundToKey is for keyed effects only")
 	case r.MaxAttempts < 1, r.MaxBody < 1, r.MaxResult < 1, r.Limits.Open < 0, r.Limits.Unclear < 0:
 		return fail("MaxAttempts, MaxBody and MaxResult must be positive, and Limits not negative")
+	case r.MaxResult > mostMaxResult:
+		return fail("MaxResult %d is over %d: larger answers are for a resource of their own", r.MaxResult, int64(mostMaxResult))
+	case p.KeyAge != KeyAgeNone && r.Tombstone < MaxKeySkew:
+		return fail("Tombstone %v is shorter than %v: a key whose own time lies that far ahead would be new again before it is old", r.Tombstone, MaxKeySkew)
 	case p.KeyAge > KeyAgeUUIDv7:
 		return fail("unknown KeyAge %d", p.KeyAge)
 	}

@@ -89,7 +89,8 @@ func (e *Engine) reservation(op *Op, req *Request) (Reservation, error) {
 
 // reserve asks the store, and finds out the fate of a reservation that got no answer.
 func (e *Engine) reserve(ctx context.Context, res Reservation) (rec Record, created bool, err error) {
-	ctx = context.WithoutCancel(ctx) // once asked for, the reservation's fate is ours to learn
+	ctx, cancel := storeContext(ctx) // once asked for, the reservation's fate is ours to learn
+	defer cancel()
 	rec, created, err = e.store.Reserve(ctx, res)
 	crashpoint.Here("engine: reserved")
 	if err == nil {
@@ -117,7 +118,9 @@ func (e *Engine) reserve(ctx context.Context, res Reservation) (rec Record, crea
 		p.Known = &known
 		return refuse(p, 0)
 	}
-	rec, getErr := e.store.Get(ctx, Ref{Identity: res.Identity})
+	again, cancelAgain := storeContext(ctx)
+	defer cancelAgain()
+	rec, getErr := e.store.Get(again, Ref{Identity: res.Identity})
 	switch {
 	case getErr == nil:
 		e.saw(rec.At)
@@ -125,27 +128,10 @@ func (e *Engine) reserve(ctx context.Context, res Reservation) (rec Record, crea
 	case errors.Is(getErr, ErrUnreadable):
 		return refuse(contract.NewProblem(contract.RecordUnreadable, ""), 0)
 	case !errors.Is(getErr, ErrNotFound):
-		e.background(func(ctx context.Context) { e.disown(ctx, res) })
+		e.orphans.add(res)
 	}
 	e.log.ErrorContext(ctx, "einmal: cannot reserve: nothing was executed", logOperation, res.Operation, logError, err)
 	return refuse(contract.NewProblem(contract.StoreUnavailable, ""), retryStore)
-}
-
-// disown finds a reservation whose fate could not be learned in time, and records that its attempt never started.
-func (e *Engine) disown(ctx context.Context, res Reservation) {
-	for wait := (backoff{}); wait.sleep(ctx); {
-		rec, err := e.store.Get(ctx, Ref{Identity: res.Identity})
-		switch {
-		case errors.Is(err, ErrNotFound), err == nil && (rec.Nonce != res.Nonce || rec.State != StateRunning):
-			return
-		case err != nil:
-			continue
-		}
-		word := neverStarted("the store did not answer in time")
-		if _, _, _, err = e.record(ctx, rec, 1, &word); err == nil {
-			return
-		}
-	}
 }
 
 func neverStarted(why string) Ending {
@@ -172,7 +158,9 @@ func (c *call) meet(ctx context.Context, rec Record) (Outcome, error) {
 		case rec.State == StateCompleted && rec.Verdict != VerdictWithdrawn:
 			return c.replay(ctx, rec)
 		case rec.Lapsed():
-			next, err := c.recover(ctx, &rec)
+			storeCtx, cancel := storeContext(ctx)
+			next, err := c.recover(storeCtx, &rec)
+			cancel()
 			if rec, err = c.current(ctx, rec, next, err); err != nil {
 				return Outcome{}, err
 			}
@@ -186,11 +174,19 @@ func (c *call) meet(ctx context.Context, rec Record) (Outcome, error) {
 			continue
 		case !c.startable(&rec) || waited:
 			return Outcome{}, c.refuseState(ctx, &rec, waited)
+		case rec.Terms.Class == ClassKeyed && c.op.terms.Class != ClassKeyed:
+			// An attempt that does not send the partner key would later be taken for one that did.
+			return Outcome{}, c.refuse(ctx, &rec, contract.NewProblem(contract.Paused, "its key was first used when this operation had another effect class"), retryPaused)
 		}
 		began := time.Now()
 		change := restart(&rec, c.holder)
-		change.Seen = c.position()
-		next, err := c.apply(context.WithoutCancel(ctx), change, Event{Name: EventStarted, Attempt: change.Attempt})
+		change.Seen, change.Limits = c.position(), c.op.policy.Rules.Limits
+		if rec.State == StateUnclear {
+			change.Limits.Unclear = 0 // it is one of them, and leaves them
+		}
+		storeCtx, cancel := storeContext(ctx)
+		next, err := c.apply(storeCtx, change, Event{Name: EventStarted, Attempt: change.Attempt})
+		cancel()
 		if err == nil {
 			return c.attempt(ctx, next, began)
 		}
@@ -231,12 +227,16 @@ func (c *call) current(ctx context.Context, before, after Record, err error) (Re
 		return Record{}, c.refuse(ctx, &before, contract.NewProblem(contract.Paused, ""), retryPaused)
 	case errors.Is(err, ErrRestored):
 		return Record{}, c.refuse(ctx, &before, contract.NewProblem(contract.StoreRestored, ""), retryPaused)
+	case errors.Is(err, ErrTooManyOpen):
+		return Record{}, c.refuse(ctx, &before, contract.NewProblem(contract.TooManyOpen, ""), retryTooMany)
 	case errors.Is(err, ErrUnreadable):
 		return Record{}, c.refuse(ctx, nil, contract.NewProblem(contract.RecordUnreadable, ""), 0)
 	case errors.Is(err, ErrClockJumped):
 		return Record{}, c.refuseState(ctx, &before, true)
 	}
-	rec, getErr := c.store.Get(context.WithoutCancel(ctx), Ref{ID: before.ID})
+	storeCtx, cancel := storeContext(ctx)
+	defer cancel()
+	rec, getErr := c.store.Get(storeCtx, Ref{ID: before.ID})
 	if getErr != nil || rec.Version == before.Version {
 		p := contract.NewProblem(contract.StoreUnavailable, "")
 		p.Cause = err

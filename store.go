@@ -24,8 +24,8 @@ type Store interface {
 	Reserve(context.Context, Reservation) (rec Record, created bool, err error)
 
 	// Apply makes one change if its guard holds, together with its timeline entry, and returns the record after it. A guard that does not hold:
-	// *StaleError with the record as it is. ErrNotFound, ErrUnreadable; for a change with Guard.Start also ErrRestored, ErrStorePaused and
-	// ErrClockJumped.
+	// *StaleError with the record as it is. ErrNotFound, ErrUnreadable; for a change with Guard.Start also ErrRestored, ErrStorePaused,
+	// ErrTooManyOpen and ErrClockJumped.
 	Apply(context.Context, Change) (Record, error)
 
 	// Get returns one record as it stands, by ID or, with ID 0, by identity. ErrNotFound, ErrUnreadable.
@@ -94,11 +94,12 @@ const (
 
 // Change is one conditional write to a record.
 type Change struct {
-	ID    ID
-	Kind  ChangeKind
-	Guard Guard
-	Seen  Position
-	Nonce Nonce
+	ID     ID
+	Kind   ChangeKind
+	Guard  Guard
+	Seen   Position
+	Limits Limits // with Guard.Start
+	Nonce  Nonce
 
 	State   State
 	Attempt int

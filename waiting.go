@@ -36,7 +36,9 @@ func (c *call) wait(ctx context.Context, rec Record) (Record, error) {
 		case <-timer.C:
 		}
 		timer.Stop()
-		now, err := c.store.Get(context.WithoutCancel(ctx), Ref{ID: rec.ID})
+		storeCtx, cancel := storeContext(ctx)
+		now, err := c.store.Get(storeCtx, Ref{ID: rec.ID})
+		cancel()
 		if err != nil {
 			p := contract.NewProblem(contract.StoreUnavailable, "")
 			p.Cause = err
@@ -120,6 +122,13 @@ func (s *runningSet) enter() bool {
 	}
 	s.calls++
 	return true
+}
+
+// enterAgain is enter for work that a call leaves behind while it is inside itself.
+func (s *runningSet) enterAgain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
 }
 
 func (s *runningSet) leave() {

@@ -182,6 +182,8 @@ func (s *store) Apply(ctx context.Context, c einmal.Change) (rec einmal.Record, 
 			return einmal.ErrRestored
 		case start && s.paused(r.Identity, now):
 			return einmal.ErrStorePaused
+		case start && s.tooManyOpen(r.Tenant, c.Limits):
+			return einmal.ErrTooManyOpen
 		case start && c.Guard.MaxAge != 0 && s.jumped:
 			return einmal.ErrClockJumped
 		}
