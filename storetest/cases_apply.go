@@ -276,6 +276,25 @@ var applyCases = []testCase{
 		},
 	},
 	{
+		name: "a start is refused over the tenant's limits",
+		rule: "a change with Guard.Start is ErrTooManyOpen while its Limits are reached, as a reservation is: they bound what runs, however it begins; " +
+			"other changes have no limits",
+		check: func(e *env) {
+			waiting := e.running()
+			waiting = e.apply(waiting, toNotApplied(waiting))
+			running := e.running()
+			start := toRunning(waiting)
+			start.Limits = einmal.Limits{Open: 1}
+			_, err := e.a.Apply(e.ctx, start)
+			e.isError("a start over the limit", err, einmal.ErrTooManyOpen)
+			e.unchanged("after the refused start", waiting)
+			done := toCompleted(running, answer("done"))
+			done.Limits = start.Limits
+			e.apply(running, done)
+			e.apply(waiting, start)
+		},
+	},
+	{
 		name: "a start is refused while paused",
 		rule: "a change with Guard.Start is ErrStorePaused while a pause covers it; completions, renewals, takeovers and notes go through: " +
 			"pausing stops what would begin and never the clearing up",
