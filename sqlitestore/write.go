@@ -140,6 +140,9 @@ func (t *tx) apply(c *einmal.Change) (einmal.Record, error) {
 		if err := t.mayStart(&rec.Identity, c.Seen); err != nil {
 			return rec, err
 		}
+		if err := t.withinLimits(rec.Tenant, c.Limits); err != nil {
+			return rec, err
+		}
 		if c.Guard.MaxAge != 0 && t.jumped {
 			return rec, einmal.ErrClockJumped
 		}

@@ -234,8 +234,7 @@ func (w *writer) transact(batch []*op) (broke bool, err error) {
 		return false, unreadableMeta(err)
 	}
 	for _, o := range batch {
-		o.err = o.run(t)
-		if failure := new(sqlite3.Error); t.broken == nil && errors.As(o.err, &failure) {
+		if o.err = o.run(t); o.err != nil && t.broken == nil && fromSQLite(o.err) {
 			t.broken = o.err
 		}
 		if t.broken != nil {
@@ -338,6 +337,11 @@ func (w *writer) closeOld() {
 		w.store.log.Error("sqlitestore: closing the broken connection", "error", err)
 	}
 	w.old = nil
+}
+
+func fromSQLite(err error) bool {
+	var failure *sqlite3.Error
+	return errors.As(err, &failure)
 }
 
 // brokenFile reports whether an error is about the file and not about one row.
