@@ -31,8 +31,11 @@ const (
 	insertResult
 	deleteResult
 	listAll
-	listOpen
-	allOpen
+	listIndexed
+	listYoung
+	allIndexed
+	young
+	setDue
 	dueRecords
 	expiring
 	everything // for planted bugs only
@@ -63,14 +66,17 @@ var queries = [numQueries]string{
 	byHash:         `SELECT m.state,` + recordColumns + `, s.head, s.body FROM meta m LEFT JOIN records r ON r.hash = ?1` + resultJoin + `WHERE m.one = 1`,
 	byID:           `SELECT m.state,` + recordColumns + `, s.head, s.body FROM meta m LEFT JOIN records r ON r.id = ?1` + resultJoin + `WHERE m.one = 1`,
 	hashTaken:      `SELECT 1 FROM records WHERE hash = ?1`,
-	insertRecord:   `INSERT INTO records (id, hash, due, data) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (hash) DO NOTHING`,
+	insertRecord:   `INSERT INTO records (id, hash, data) VALUES (?1, ?2, ?3) ON CONFLICT (hash) DO NOTHING`,
 	updateRecord:   `UPDATE records SET due = ?2, expires = ?3, result = ?4, data = ?5 WHERE id = ?1`,
 	deleteRecord:   `DELETE FROM records WHERE id = ?1`,
 	insertResult:   `INSERT INTO results (id, head, body) VALUES (?1, ?2, ?3)`,
 	deleteResult:   `DELETE FROM results WHERE id = ?1`,
 	listAll:        `SELECT m.state,` + recordColumns + `, s.head FROM meta m CROSS JOIN records r` + resultJoin + `WHERE m.one = 1 AND r.id > ?1 ORDER BY r.id`,
-	listOpen:       `SELECT m.state,` + recordColumns + `, s.head FROM meta m CROSS JOIN records r INDEXED BY records_due` + resultJoin + `WHERE m.one = 1 AND r.due IS NOT NULL AND r.id > ?1 ORDER BY r.id`,
-	allOpen:        `SELECT m.state,` + recordColumns + `FROM meta m CROSS JOIN records r INDEXED BY records_due WHERE m.one = 1 AND r.due IS NOT NULL`,
+	listIndexed:    `SELECT m.state,` + recordColumns + `, NULL FROM meta m CROSS JOIN records r INDEXED BY records_due WHERE m.one = 1 AND r.due IS NOT NULL AND r.id > ?1 AND r.id <= ?2 ORDER BY r.id`,
+	listYoung:      `SELECT m.state,` + recordColumns + `, NULL FROM meta m CROSS JOIN records r WHERE m.one = 1 AND r.id > ?1 AND r.expires IS NULL ORDER BY r.id`,
+	allIndexed:     `SELECT m.state,` + recordColumns + `FROM meta m CROSS JOIN records r INDEXED BY records_due WHERE m.one = 1 AND r.due >= ?1`,
+	young:          `SELECT m.state,` + recordColumns + `FROM meta m CROSS JOIN records r WHERE m.one = 1 AND r.id > ?1 AND r.due IS NULL AND r.expires IS NULL ORDER BY r.id`,
+	setDue:         `UPDATE records SET due = ?2 WHERE id = ?1`,
 	dueRecords:     `SELECT m.state,` + recordColumns + `FROM meta m LEFT JOIN records r INDEXED BY records_due ON r.due <= ?1 WHERE m.one = 1 ORDER BY r.due`,
 	expiring:       `SELECT m.state,` + recordColumns + `FROM meta m LEFT JOIN records r INDEXED BY records_expires ON r.expires <= ?1 WHERE m.one = 1 ORDER BY r.expires`,
 	everything:     `SELECT m.state,` + recordColumns + `FROM meta m LEFT JOIN records r ON r.id >= ?1 * 0 WHERE m.one = 1 ORDER BY r.id`,
@@ -199,6 +205,22 @@ func (c *conn) query(q query, param int64) (*sqlite3.Stmt, error) {
 	return stmt, stmt.BindInt64(1, param)
 }
 
+// each calls f with every row of a query of records, without their results, until f returns false.
+func (c *conn) each(q query, param int64, f func(*row) bool) error {
+	stmt, err := c.query(q, param)
+	if err != nil {
+		return err
+	}
+	defer stmt.Reset()
+	for stmt.Step() {
+		r, has := scanRow(stmt, noResult)
+		if !has || !f(&r) {
+			break
+		}
+	}
+	return stmt.Err()
+}
+
 func (c *conn) close() error {
 	for _, stmt := range c.stmts {
 		if stmt != nil {
@@ -237,11 +259,11 @@ func orNull(n int64) arg {
 	return integer(n)
 }
 
-// exec runs a statement that returns nothing.
-func (c *conn) exec(q query, args ...arg) error {
+// bound returns a prepared statement with its parameters, for the caller to step and to reset.
+func (c *conn) bound(q query, args ...arg) (*sqlite3.Stmt, error) {
 	stmt, err := c.stmt(q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i := range args {
 		a := &args[i]
@@ -256,8 +278,17 @@ func (c *conn) exec(q query, args ...arg) error {
 			err = stmt.BindNull(i + 1)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
+	}
+	return stmt, nil
+}
+
+// exec runs a statement that returns nothing.
+func (c *conn) exec(q query, args ...arg) error {
+	stmt, err := c.bound(q, args...)
+	if err != nil {
+		return err
 	}
 	return stmt.Exec()
 }

@@ -14,13 +14,16 @@ func (s *Store) Claim(ctx context.Context, c einmal.Claim) ([]einmal.Record, err
 	if c.Limit <= 0 {
 		return nil, nil
 	}
-	var any bool
-	err := s.read(ctx, func(r *reader) error {
-		due, err := r.due(&c, 1)
-		any = len(due) > 0
+	var needed bool
+	err := s.read(ctx, func(r *reader) (err error) {
+		if err := r.look(); err != nil {
+			return err
+		}
+		due, err := r.c.dueOf(r.now, r.meta.indexed, r.wordByID, &c, 1)
+		needed = len(due.records) > 0 || due.overgrown(&r.meta)
 		return err
 	})
-	if err != nil || !any {
+	if err != nil || !needed {
 		return nil, err
 	}
 	var claimed []einmal.Record
@@ -35,18 +38,21 @@ func (s *Store) Claim(ctx context.Context, c einmal.Claim) ([]einmal.Record, err
 }
 
 func (t *tx) claim(c *einmal.Claim) ([]einmal.Record, error) {
-	due, err := dueRecordsOf(t.c, t.now, t.wordByID, c, c.Limit)
+	due, err := t.c.dueOf(t.now, t.meta.indexed, t.wordByID, c, c.Limit)
 	if err != nil {
 		return nil, err
 	}
-	claimed := make([]einmal.Record, 0, len(due))
-	for _, d := range due {
+	claimed := make([]einmal.Record, 0, len(due.records))
+	for _, d := range due.records {
 		d.rec.Seq, d.rec.Due = t.nextSeq(), t.now.Add(c.Lease)
 		if err := t.store(&d.rec, d.at, d.at.result); err != nil {
 			return nil, err
 		}
 		t.stamp(&d.rec)
 		claimed = append(claimed, d.rec)
+	}
+	if due.overgrown(&t.meta) {
+		return claimed, t.index(&due)
 	}
 	return claimed, nil
 }
@@ -55,13 +61,6 @@ func (t *tx) claim(c *einmal.Claim) ([]einmal.Record, error) {
 type found struct {
 	rec einmal.Record
 	at  place
-}
-
-// dueRecordsOf returns up to limit records that a claim may have, the longest due first. Unreadable ones are passed over.
-func dueRecordsOf(c *conn, now time.Time, word func(int64) (word, error), claim *einmal.Claim, limit int) ([]found, error) {
-	return c.scan(dueRecords, now, word, limit, func(rec *einmal.Record) bool {
-		return rec.State.Open() && !rec.Due.After(now) && (claim.Operations == nil || slices.Contains(claim.Operations, rec.Operation))
-	})
 }
 
 // scan returns up to limit records of a query over an index of whole seconds, those that are wanted.

@@ -76,3 +76,6 @@ func Queued(s *Store) int {
 
 // CollideHashes leaves a store so few hashes that its records must share them.
 func CollideHashes(s *Store) { s.hashMask = 3 }
+
+// YoungOpen is how many young records one Claim puts into the index.
+const YoungOpen = youngOpen

@@ -53,17 +53,11 @@ func (t *tx) counted(tenant string, from, to einmal.State) {
 
 // countOpen reads every open record. One that cannot be read counts for nobody.
 func (t *tx) countOpen() error {
-	stmt, err := t.c.stmt(allOpen)
-	if err != nil {
-		return err
-	}
-	defer stmt.Reset()
 	open := map[string]*openCount{}
-	for stmt.Step() {
-		r, _ := scanRow(stmt, noResult)
+	count := func(r *row) bool {
 		rec, err := r.decode(t.wordByID, noResult)
 		if err != nil {
-			continue
+			return true
 		}
 		n := open[rec.Tenant]
 		if n == nil {
@@ -71,8 +65,12 @@ func (t *tx) countOpen() error {
 			open[rec.Tenant] = n
 		}
 		*n.of(rec.State)++
+		return true
 	}
-	if err := stmt.Err(); err != nil {
+	if err := t.c.each(allIndexed, 0, count); err != nil {
+		return err
+	}
+	if err := t.c.each(young, t.meta.indexed, count); err != nil {
 		return err
 	}
 	t.w.open = open

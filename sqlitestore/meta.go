@@ -13,11 +13,12 @@ type meta struct {
 	mark       int64 // the clock's high-water mark in nanoseconds since 1970, 0: none yet
 	jumped     bool  // the clock jumped, and nobody has accepted it yet
 	accepts    int64 // how often somebody accepted it
+	indexed    int64 // up to this ID every open record has its due time in the index (see young.go)
 }
 
 func (m *meta) encode() []byte {
-	b := make([]byte, sumSize, sumSize+4*8+1)
-	for _, v := range [...]int64{m.seq, m.epoch, m.mark, m.accepts} {
+	b := make([]byte, sumSize, sumSize+5*8+1)
+	for _, v := range [...]int64{m.seq, m.epoch, m.mark, m.accepts, m.indexed} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
 	jumped := byte(0)
@@ -35,7 +36,7 @@ func decodeMeta(blob []byte) (m meta, err error) {
 		return m, err
 	}
 	d := decoder{b: rest}
-	m = meta{seq: d.int64(), epoch: d.int64(), mark: d.int64(), accepts: d.int64(), jumped: d.byte() != 0}
+	m = meta{seq: d.int64(), epoch: d.int64(), mark: d.int64(), accepts: d.int64(), indexed: d.int64(), jumped: d.byte() != 0}
 	if d.bad || len(d.b) > 0 {
 		return meta{}, errDamaged
 	}

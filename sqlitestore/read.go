@@ -94,13 +94,6 @@ func (r *reader) wordByID(id int64) (word, error) {
 	return w, err
 }
 
-func (r *reader) due(c *einmal.Claim, limit int) ([]found, error) {
-	if err := r.look(); err != nil {
-		return nil, err
-	}
-	return dueRecordsOf(r.c, r.now, r.wordByID, c, limit)
-}
-
 // Get implements einmal.Store.
 func (s *Store) Get(ctx context.Context, ref einmal.Ref) (einmal.Record, error) {
 	var rec einmal.Record
@@ -210,23 +203,26 @@ func (s *Store) List(ctx context.Context, f einmal.Filter) (page []einmal.Record
 }
 
 func (r *reader) list(f *einmal.Filter, after int64, limit int) (page []einmal.Record, err error) {
-	q := listAll
-	if len(f.States) > 0 && !slices.ContainsFunc(f.States, func(s einmal.State) bool { return !s.Open() }) {
-		q = listOpen
+	if err := r.look(); err != nil {
+		return nil, err
 	}
-	stmt, err := r.c.query(q, after)
+	if len(f.States) == 0 || slices.ContainsFunc(f.States, func(s einmal.State) bool { return !s.Open() }) {
+		return r.listFrom(nil, listAll, f, limit, integer(after))
+	}
+	if page, err = r.listFrom(nil, listIndexed, f, limit, integer(after), integer(r.meta.indexed)); err != nil {
+		return nil, err
+	}
+	return r.listFrom(page, listYoung, f, limit, integer(max(after, r.meta.indexed)))
+}
+
+// listFrom appends what the filter selects of a query's rows to a page, until it has limit records.
+func (r *reader) listFrom(page []einmal.Record, q query, f *einmal.Filter, limit int, args ...arg) ([]einmal.Record, error) {
+	stmt, err := r.c.bound(q, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer stmt.Reset()
-	for first := true; len(page) < limit && stmt.Step(); first = false {
-		if first {
-			m, err := decodeMeta(stmt.ColumnRawBlob(0))
-			if err != nil {
-				return nil, unreadableMeta(err)
-			}
-			r.at(m)
-		}
+	for len(page) < limit && stmt.Step() {
 		rec, listed, err := r.listed(stmt, f)
 		if err != nil {
 			return nil, err

@@ -31,7 +31,7 @@ const (
 )
 
 // slack is left behind a new record's fields, so that the completed record fits into the same place: SQLite then overwrites the row where it stands.
-const slack = 4
+const slack = 8
 
 // appendRecord writes a record's fields, all that is not in the row's other columns. holders are the words of the ends' holders, in order.
 func appendRecord(b []byte, rec *einmal.Record, terms int64, holders []int64) []byte {

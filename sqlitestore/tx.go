@@ -24,15 +24,18 @@ type tx struct {
 
 // open reads the store's state after BEGIN.
 func (t *tx) open() error {
-	m, err := t.c.meta()
-	if err != nil {
-		return err
-	}
-	t.meta = m
 	if err := t.w.noticeOthers(); err != nil {
 		return err
 	}
-	t.now, t.jumped = t.clock.read(&m)
+	if t.w.meta == nil {
+		m, err := t.c.meta()
+		if err != nil {
+			return unreadableMeta(err)
+		}
+		t.w.meta = &m
+	}
+	t.meta = *t.w.meta
+	t.now, t.jumped = t.clock.read(&t.meta)
 	return nil
 }
 

@@ -85,13 +85,12 @@ func (t *tx) insert(rec einmal.Record, hash int64) (_ einmal.Record, created boo
 	}
 	rec.Seq = t.meta.seq + 1
 	rec.ID = einmal.ID(rec.Seq)
-	r := row{hash: hash}
-	r.columns(&rec)
+	r := row{id: rec.Seq, hash: hash} // without its due time: see young.go
 	t.encode(&r, &rec, terms, holders)
 	r.data = append(r.data, make([]byte, slack)...)
 	for {
 		r.seal()
-		created, err := t.change(insertRecord, integer(r.id), integer(r.hash), integer(r.due), blob(r.data))
+		created, err := t.change(insertRecord, integer(r.id), integer(r.hash), blob(r.data))
 		if err != nil {
 			return rec, false, err
 		}

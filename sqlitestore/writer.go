@@ -65,6 +65,7 @@ type writer struct {
 
 	// What the last transaction left behind. It counts until another connection commits or a transaction is rolled back.
 	version  uint32           // SQLite's, of the file as this connection sees it
+	meta     *meta            // nil: not read
 	settings []einmal.Setting // nil: not read
 	open     map[string]*openCount
 	recent   map[einmal.ID]found
@@ -75,7 +76,7 @@ func newWriter(s *Store, c *conn) *writer {
 }
 
 // forget drops what is remembered between transactions.
-func (w *writer) forget() { w.settings, w.open, w.recent = nil, nil, nil }
+func (w *writer) forget() { w.meta, w.settings, w.open, w.recent = nil, nil, nil, nil }
 
 // maxRecent bounds the records that the writer remembers.
 const maxRecent = 4096
@@ -231,7 +232,7 @@ func (w *writer) transact(batch []*op) (broke bool, err error) {
 	t := &tx{Store: w.store, c: w.c, w: w}
 	if err := t.open(); err != nil {
 		w.undo(err)
-		return false, unreadableMeta(err)
+		return false, err
 	}
 	for _, o := range batch {
 		if o.err = o.run(t); o.err != nil && t.broken == nil && fromSQLite(o.err) {
@@ -258,6 +259,7 @@ func (w *writer) transact(batch []*op) (broke bool, err error) {
 	}
 	crashpoint.Here("sqlite: after commit")
 	w.noticeOwn()
+	w.meta = &t.meta
 	for word, id := range t.words {
 		w.store.vocabulary.add(id, word)
 	}
