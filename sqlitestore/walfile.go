@@ -47,8 +47,8 @@ func bundled(f vfs.File, flags vfs.OpenFlag, err error) (vfs.File, vfs.OpenFlag,
 // maxBundle bounds what one file gathers, in bytes.
 const maxBundle = 1 << 20
 
-// ahead is how many zeros the log is extended by when it grows, in bytes. A sync of a file that has its size already takes half the time of one that
-// also has to make the growth durable. SQLite reads zeros behind its last page as the end of the log.
+// ahead is how many zeros the log is extended by when a small commit makes it grow, in bytes. A sync of a file that has its size already takes half
+// the time of one that also has to make the growth durable. SQLite reads zeros behind its last page as the end of the log.
 const ahead = 256 << 10
 
 // walFile gathers consecutive writes.
@@ -86,7 +86,7 @@ func (f *walFile) flush() error {
 			return err
 		}
 	}
-	if end > f.size {
+	if end > f.size && len(data) < ahead/4 {
 		grown := append(data, make([]byte, ahead)...)
 		f.gathered = grown[:0]
 		if _, err := f.File.WriteAt(grown, f.at); err == nil {
