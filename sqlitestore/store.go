@@ -34,9 +34,9 @@ type Options struct {
 
 // Errors of Open, for errors.Is.
 var (
-	ErrNoStore     = errors.New("sqlitestore: no store here") // no file, an empty one, or another program's
-	ErrStoreExists = errors.New("sqlitestore: there is a store already")
-	ErrNewerSchema = errors.New("sqlitestore: the store was written by a newer version of this program")
+	ErrNoStore     = errors.New("no store here") // no file, an empty one, or another program's
+	ErrStoreExists = errors.New("there is a store already")
+	ErrNewerSchema = errors.New("the store was written by a newer version of this program")
 )
 
 // Store is a handle on a store's file.
@@ -79,7 +79,7 @@ func Create(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o666)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("%w: %s", ErrStoreExists, path)
+		return nil, fmt.Errorf("sqlitestore: %s: %w", path, ErrStoreExists)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sqlitestore: %w", err)
