@@ -64,12 +64,19 @@ func TestWhatAnErrorSaysOfItsAttempt(t *testing.T) {
 		"two certificates":                 {errors.Join(none, fmt.Errorf("x: %w", none)), einmal.EndNoEffect},
 		"a certificate and a refusal":      {errors.Join(none, final), einmal.EndOpen},
 		"a certificate inside a refusal":   {einmal.Final(none), einmal.EndRefused},
+		"a list of nothing":                {nothing{}, einmal.EndOpen},
 	} {
 		if got := einmal.EndOf(tt.err); got != tt.want {
 			t.Errorf("%s: %v, want %v", name, got, tt.want)
 		}
 	}
 }
+
+// nothing is an error that wraps a list of nil.
+type nothing struct{}
+
+func (nothing) Error() string   { return "x" }
+func (nothing) Unwrap() []error { return []error{nil} }
 
 func TestInputsThatJSONWouldMakeEqualAreRefused(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
@@ -241,24 +248,25 @@ func TestLimitsHoldForEveryStart(t *testing.T) {
 	})
 }
 
-func TestSmallClockStepsAddUp(t *testing.T) {
+func TestSmallStepsBackDoNotSlowTheStoresTime(t *testing.T) {
 	t.Parallel()
-	wall, mono := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), time.Duration(0)
+	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	wall, mono := began, time.Duration(0)
 	g := einmal.ClockGuard{Clock: func() (time.Time, time.Duration) { return wall, mono }}
 	mark, _ := g.Read(time.Time{})
-	told := 0
-	for range 4 { // each minute the clock is set back by two
+	for range 100 { // each minute the clock is set back by two
 		wall, mono = wall.Add(-time.Minute), mono+time.Minute
 		now, jumped := g.Read(mark)
-		if jumped {
-			told++
+		if jumped || now.Before(began.Add(mono)) {
+			t.Fatalf("jumped %v; the store's time is %v after %v", jumped, now.Sub(began), mono)
 		}
 		mark = now
 	}
-	if told != 1 {
-		t.Errorf("told %d times", told)
+	wall = g.Accept()
+	if now, jumped := g.Read(wall); jumped || !now.Equal(wall) {
+		t.Errorf("after the clock was accepted: %v, jumped %v", now.Sub(wall), jumped)
 	}
-	for range 1000 { // and no step, however long
+	for range 1000 { // and no step, however long between two readings
 		wall, mono = wall.Add(time.Hour), mono+time.Hour
 		if _, jumped := g.Read(mark); jumped {
 			t.Fatal("a clock that goes right was told")
@@ -349,4 +357,76 @@ func TestLookingWritesNothing(t *testing.T) {
 	if _, err := einmal.NewOperator(t.Context(), readOnly{storage.Open()}); err != nil {
 		t.Errorf("an operator's look needs a write: %v", err)
 	}
+}
+
+// lateReserve makes its reservation after it has given up, and after the engine has looked for it.
+type lateReserve struct {
+	einmal.Store
+	held chan einmal.Reservation
+}
+
+func (s *lateReserve) Reserve(_ context.Context, r einmal.Reservation) (einmal.Record, bool, error) {
+	s.held <- r
+	return einmal.Record{}, false, errStoreLost
+}
+
+func TestAReservationThatIsMadeAfterItGaveUpIsFoundAndDisowned(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		store := &lateReserve{w.storage.Open(), make(chan einmal.Reservation, 1)}
+		eng := w.engine(store)
+		op := eng.Define(policy("order"))
+		_, err := eng.Run(t.Context(), op, request("k"), never(t))
+		problem(t, err, contract.StoreUnavailable, contract.NextWait)
+		time.Sleep(5 * time.Second)
+		if _, _, err := store.Store.Reserve(t.Context(), <-store.held); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if got := w.find("order", "k"); got.State != einmal.StateNotApplied {
+			t.Errorf("%v", got.State)
+		}
+	})
+}
+
+func TestCloseDoesNotWaitForAStoreThatIsClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStorage().Open()
+		eng, err := einmal.New(einmal.Config{Store: store, Log: discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := eng.Define(policy("order"))
+		out, err := eng.Run(t.Context(), op, request("k"), func(context.Context) einmal.Ending { _ = store.Close(); return success("x") })
+		if err != nil || out.Recorded {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		_ = eng.Close(context.Background())
+	})
+}
+
+func TestARetriedCertificateDoesNotGrowTheTimeline(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		op := w.eng.Define(policy("order"))
+		for range 50 {
+			if _, err := w.eng.Run(t.Context(), op, request("k"), ends(einmal.EndNoEffect)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		line, err := w.eng.Timeline(t.Context(), w.find("order", "k").ID)
+		if err != nil || len(line) != 2 || line[1].Event != einmal.EventNotApplied || line[1].Attempt != 50 {
+			t.Errorf("%+v, %v", line, err)
+		}
+	})
+}
+
+func TestACallerWithoutAPrincipalIsNobody(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		op := w.eng.Define(policy("order"))
+		req := request("k")
+		req.Principal = ""
+		if _, err := w.eng.Run(t.Context(), op, req, never(t)); err == nil {
+			t.Error("all who are nobody share their answers")
+		}
+	})
 }

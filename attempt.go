@@ -138,7 +138,7 @@ func (e *Engine) record(ctx context.Context, rec Record, attempt int, word *Endi
 		case errors.As(err, &stale):
 			rec = stale.Record
 			continue
-		case errors.Is(err, ErrNotFound), errors.Is(err, ErrUnreadable):
+		case errors.Is(err, ErrNotFound), errors.Is(err, ErrUnreadable), errors.Is(err, ErrStoreClosed):
 			e.tell(ctx, &rec, Event{Name: EventUnrecorded, Attempt: attempt, Alarm: true, Reason: word.End.String() + ": " + err.Error()})
 			return rec, false, true, err
 		}
@@ -257,7 +257,7 @@ func (c *call) keepLease(rec Record, began time.Time) *leaseKeeper {
 		if time.Since(began) >= rec.Terms.Deadline {
 			return
 		}
-		ctx, cancel := context.WithTimeout(c.ctx, rec.Terms.Lease)
+		ctx, cancel := context.WithTimeout(c.ctx, min(rec.Terms.Lease, rec.Terms.Deadline-time.Since(began)))
 		_, err := c.store.Apply(ctx, Change{
 			ID: rec.ID, Kind: Renewal, LeaseFor: rec.Terms.Lease,
 			Guard: Guard{State: StateRunning, Attempt: rec.Attempt, LeaseHeld: true},

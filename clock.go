@@ -23,31 +23,56 @@ const (
 type ClockGuard struct {
 	Clock Clock // nil: SystemClock
 	live  bool
-	first time.Time     // the wall clock at the first Read or the last jump
-	mono  time.Duration // and the monotonic one
+	wall  time.Time     // at the last reading
+	mono  time.Duration // at the last reading
+	floor time.Time     // the least that the next reading returns, less what elapses; a jump does not move it
 }
 
-// Read returns the store's time, which is never below mark, and whether the clock jumped: for a fresh guard since mark, later since the first Read or the
-// last jump, so that small steps add up. A zero mark is a new store.
+// Read returns the store's time and whether the clock jumped: for a fresh guard since mark, later since the last Read. A zero mark is a new store.
+//
+// The time is never below mark, and while the guard lives it never advances less than the monotonic clock: after a step back too small to be a jump no age
+// is understated.
 func (g *ClockGuard) Read(mark time.Time) (now time.Time, jumped bool) {
-	clock := g.Clock
-	if clock == nil {
-		clock = SystemClock
-	}
-	wall, mono := clock()
+	wall, mono := g.read()
+	now = wall
 	switch {
 	case g.live:
-		step := wall.Sub(g.first) - (mono - g.mono)
-		jumped = step.Abs() > MaxClockStep
+		elapsed := mono - g.mono
+		jumped = (wall.Sub(g.wall) - elapsed).Abs() > MaxClockStep
+		g.floor = g.floor.Add(elapsed)
+		switch ahead := wall.Sub(g.floor); {
+		case ahead < 0:
+			now = g.floor
+		case ahead <= MaxClockStep:
+			g.floor = wall
+		}
 	case !mark.IsZero():
 		step := wall.Sub(mark)
 		jumped = step > MaxClockStepFresh || step < -MaxClockStep
 	}
-	if !g.live || jumped {
-		g.live, g.first, g.mono = true, wall, mono
+	if now.Before(mark) {
+		now = mark
 	}
-	if wall.Before(mark) {
-		return mark, jumped
+	if !g.live {
+		g.floor = now
+		if jumped {
+			g.floor = mark
+		}
 	}
-	return wall, jumped
+	g.live, g.wall, g.mono = true, wall, mono
+	return now, jumped
+}
+
+// Accept takes the clock as it is, after a jump, and returns the time of day. Every handle on the storage has to, once an operator has accepted the clock.
+func (g *ClockGuard) Accept() time.Time {
+	wall, mono := g.read()
+	g.live, g.wall, g.mono, g.floor = true, wall, mono, wall
+	return wall
+}
+
+func (g *ClockGuard) read() (wall time.Time, mono time.Duration) {
+	if g.Clock == nil {
+		return SystemClock()
+	}
+	return g.Clock()
 }

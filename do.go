@@ -67,6 +67,9 @@ func EndOf(err error) End {
 	case interface{ Unwrap() []error }:
 		end := EndNone
 		for _, inner := range e.Unwrap() {
+			if inner == nil {
+				continue
+			}
 			if of := EndOf(inner); end == EndNone || of == end {
 				end = of
 			} else {

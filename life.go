@@ -33,13 +33,13 @@ func openLife(runDir string) (*life, Holder, error) {
 	if runDir == "" {
 		return nil, holder, nil
 	}
-	if err := os.MkdirAll(runDir, 0o700); err != nil {
+	if err := os.MkdirAll(runDir, 0o755); err != nil {
 		return nil, holder, fmt.Errorf("einmal: the folder for lock files: %w (name a writable one in Config.RunDir)", err)
 	}
 	if !locksAreLocal(runDir) {
 		return nil, holder, nil
 	}
-	file, err := os.OpenFile(lockPath(runDir, holder.Incarnation), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	file, err := os.OpenFile(lockPath(runDir, holder.Incarnation), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, holder, fmt.Errorf("einmal: the lock file: %w (name a writable folder in Config.RunDir)", err)
 	}
@@ -69,7 +69,7 @@ func holderOver(runDir string, h Holder) (over bool, why string) {
 	case runDir == "" || strings.ContainsAny(h.Incarnation, `/\`) || !locksAreLocal(runDir):
 		return false, "its process has no lock that can be seen from here"
 	}
-	file, err := os.OpenFile(lockPath(runDir, h.Incarnation), os.O_RDWR, 0)
+	file, err := os.Open(lockPath(runDir, h.Incarnation))
 	if err != nil {
 		return false, "its process's lock file cannot be opened"
 	}

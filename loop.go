@@ -3,7 +3,6 @@ package einmal
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 )
@@ -109,56 +108,75 @@ func (e *Engine) purge(ctx context.Context) (int, error) {
 // somebody an unclear operation.
 type orphans struct {
 	mu   sync.Mutex
-	list []Reservation
+	list []orphan
 }
 
-// maxOrphans bounds the list; what is beyond it becomes unclear, if it was made at all.
-const maxOrphans = 10_000
+type orphan struct {
+	Reservation
+	until time.Time // it was not made, if it is not there by then
+}
+
+// Bounds of the orphans. What is beyond them becomes unclear, if it was made at all.
+const (
+	maxOrphans = 10_000
+	orphanLife = 2 * time.Minute
+)
 
 func (o *orphans) add(res Reservation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.list) < maxOrphans {
-		o.list = append(o.list, res)
+		o.list = append(o.list, orphan{res, time.Now().Add(orphanLife)})
 	}
 }
 
-func (o *orphans) first() (Reservation, bool) {
+func (o *orphans) take() []orphan {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.list) == 0 {
-		return Reservation{}, false
-	}
-	return o.list[0], true
+	list := o.list
+	o.list = nil
+	return list
 }
 
-func (o *orphans) drop() {
+func (o *orphans) giveBack(list []orphan) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.list = slices.Delete(o.list, 0, 1)
+	o.list = append(list, o.list...)
 }
 
-// disown settles the orphans; an error of the store leaves the rest for the next turn.
-func (e *Engine) disown(ctx context.Context) error {
-	for {
-		res, ok := e.orphans.first()
-		if !ok {
-			return nil
+// disown settles the orphans that are there. An error of the store leaves the rest for the next turn.
+func (e *Engine) disown(ctx context.Context) (err error) {
+	list := e.orphans.take()
+	var left []orphan
+	for i, o := range list {
+		var settled bool
+		if settled, err = e.disownOne(ctx, o); err != nil {
+			left = append(left, list[i:]...)
+			break
 		}
-		rec, err := e.store.Get(ctx, Ref{Identity: res.Identity})
-		switch {
-		case errors.Is(err, ErrNotFound), errors.Is(err, ErrUnreadable):
-			err = nil
-		case err == nil && rec.Nonce == res.Nonce && rec.State == StateRunning:
-			word := neverStarted("the store did not answer in time")
-			var settled bool
-			if _, _, settled, err = e.record(ctx, rec, rec.Attempt, &word); settled {
-				err = nil
-			}
+		if !settled && time.Now().Before(o.until) {
+			left = append(left, o)
 		}
-		if err != nil {
-			return err
-		}
-		e.orphans.drop()
 	}
+	e.orphans.giveBack(left)
+	return err
+}
+
+func (e *Engine) disownOne(ctx context.Context, o orphan) (settled bool, err error) {
+	rec, err := e.store.Get(ctx, Ref{Identity: o.Identity})
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return false, nil
+	case errors.Is(err, ErrUnreadable):
+		return true, nil
+	case err != nil:
+		return false, err
+	case rec.Nonce != o.Nonce || rec.State != StateRunning:
+		return true, nil
+	}
+	word := neverStarted("the store did not answer in time")
+	if _, _, settled, err = e.record(ctx, rec, rec.Attempt, &word); settled {
+		return true, nil
+	}
+	return false, err
 }

@@ -163,13 +163,21 @@ func (o *Operator) Timeline(ctx context.Context, id string) ([]Entry, error) {
 		return nil, err
 	}
 	line := append([]Entry{{At: op.Created, Event: EventReserved, To: StateRunning, Attempt: 1}}, stored...)
-	if op.State == StateCompleted && line[len(line)-1].To != StateCompleted {
-		line = append(line, Entry{At: op.Changed, Event: EventCompleted, From: StateRunning, To: StateCompleted, Attempt: op.Attempt, Reason: op.Verdict.String()})
+	last := line[len(line)-1]
+	now := Entry{At: op.Changed, From: last.To, To: op.State, Attempt: op.Attempt}
+	switch {
+	case op.State == StateExpired:
+		now.Event, now.Reason = EventExpired, op.Verdict.String()
+	case op.State == StateCompleted && last.To != StateCompleted:
+		now.Event, now.Reason = EventCompleted, op.Verdict.String()
+	case op.State == StateNotApplied && last.To != StateNotApplied:
+		now.Event, now.Reason = EventNotApplied, op.Reason
+	case op.State == StateRunning && last.Attempt < op.Attempt:
+		now.Event, now.From = EventStarted, StateNotApplied
+	default:
+		return line, nil
 	}
-	if op.State == StateExpired {
-		line = append(line, Entry{At: op.Changed, Event: EventExpired, From: line[len(line)-1].To, To: StateExpired, Attempt: op.Attempt, Reason: op.Verdict.String()})
-	}
-	return line, nil
+	return append(line, now), nil
 }
 
 // ResolveAs is what a person says of an operation.

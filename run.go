@@ -63,6 +63,9 @@ func (e *Engine) reservation(op *Op, req *Request) (Reservation, error) {
 	if err := contract.CheckKey(req.Key); err != nil {
 		return Reservation{}, contract.NewProblem(contract.KeyInvalid, err.Error())
 	}
+	if req.Principal == "" {
+		return Reservation{}, errors.New("einmal: the caller has no principal: all who are nobody would share their answers")
+	}
 	if len(req.Tenant) > maxIdentityPart || len(req.Principal) > maxIdentityPart || req.Tenant == "*" {
 		return Reservation{}, fmt.Errorf("einmal: the caller's tenant and principal must be at most %d bytes, and the tenant not \"*\"", maxIdentityPart)
 	}
@@ -127,8 +130,8 @@ func (e *Engine) reserve(ctx context.Context, res Reservation) (rec Record, crea
 		return rec, rec.Nonce == res.Nonce, nil
 	case errors.Is(getErr, ErrUnreadable):
 		return refuse(contract.NewProblem(contract.RecordUnreadable, ""), 0)
-	case !errors.Is(getErr, ErrNotFound):
-		e.orphans.add(res)
+	case !errors.Is(err, ErrStoreClosed):
+		e.orphans.add(res) // not found is not never: the write may still be under way
 	}
 	e.log.ErrorContext(ctx, "einmal: cannot reserve: nothing was executed", logOperation, res.Operation, logError, err)
 	return refuse(contract.NewProblem(contract.StoreUnavailable, ""), retryStore)

@@ -91,7 +91,7 @@ func speak(rec *Record, attempt int, word Ending) (change Change, alarm bool) {
 	} else {
 		ends[i] = AttemptEnd{Attempt: attempt, End: word.End, By: ActorAttempt}
 		if word.End == EndRefused {
-			ends[i].Result = word.Result
+			ends[i].Result = word.Result // for the verdict now; what stays beside an open end is bounded below
 		}
 	}
 	if word.End == EndSuccess {
@@ -105,7 +105,7 @@ func speak(rec *Record, attempt int, word Ending) (change Change, alarm bool) {
 	ends = dropOwnNoEffect(ends)
 	if rec.State == StateRunning && by == whoEarlier {
 		change = move(rec, StateRunning, by)
-		change.Ends, change.Reason, change.Entry = ends, rec.Reason, entryOf(rec, StateRunning, attempt, ActorAttempt, EventLateTruth, word)
+		change.Ends, change.Reason, change.Entry = boundAnswers(ends), rec.Reason, entryOf(rec, StateRunning, attempt, ActorAttempt, EventLateTruth, word)
 		return change, alarm
 	}
 	state, verdict, result := verdictOver(ends)
@@ -116,7 +116,10 @@ func speak(rec *Record, attempt int, word Ending) (change Change, alarm bool) {
 		return complete(rec, by, attempt, ends, verdict, result, word), alarm
 	}
 	change = move(rec, state, by)
-	change.Ends, change.Reason = ends, word.Reason
+	change.Ends, change.Reason = boundAnswers(ends), word.Reason
+	if state == StateNotApplied && by == whoAttempt && len(ends) == 0 {
+		return change, alarm // as ordinary as a completion: a client may retry a 429 for ever
+	}
 	event := EventNotApplied
 	if state == StateUnclear {
 		event = EventUnclear
@@ -186,6 +189,18 @@ func complete(rec *Record, by who, attempt int, ends []AttemptEnd, verdict Verdi
 // dropOwnNoEffect leaves out attempts that certified "no effect" themselves, so that a client may retry a 429 for ever without growing the record.
 func dropOwnNoEffect(ends []AttemptEnd) []AttemptEnd {
 	return slices.DeleteFunc(ends, func(e AttemptEnd) bool { return e.End == EndNoEffect && e.By == ActorAttempt })
+}
+
+// maxKeptRefusal bounds an answer that is kept beside an open end, in bytes: there may be one for each attempt.
+const maxKeptRefusal = 64 << 10
+
+func boundAnswers(ends []AttemptEnd) []AttemptEnd {
+	for i := range ends {
+		if r := ends[i].Result; r != nil && len(r.Body) > maxKeptRefusal {
+			ends[i].Result = &Result{Status: r.Status, Header: r.Header, Kept: KeptTooLarge}
+		}
+	}
+	return ends
 }
 
 // evidence keeps a word that cannot change the record any more.
@@ -276,7 +291,9 @@ func restart(rec *Record, holder Holder) Change {
 	change.LeaseFor, change.DueIn = rec.Terms.Lease, rec.Terms.Lease
 	change.Recognise = rec.Terms.Deadline + rec.Terms.Lease + rec.Terms.KeepResult
 	change.Attention = false
-	change.Entry = entryOf(rec, StateRunning, change.Attempt, ActorAttempt, EventStarted, Ending{Reason: "repeated request"})
+	if rec.State == StateUnclear || len(rec.Ends) > 0 {
+		change.Entry = entryOf(rec, StateRunning, change.Attempt, ActorAttempt, EventStarted, Ending{Reason: "repeated request"})
+	}
 	return change
 }
 

@@ -26,6 +26,7 @@ type Storage struct {
 	mu       sync.Mutex
 	mark     time.Time // the clock's high-water mark
 	jumped   bool      // the clock jumped, and nobody has accepted it yet
+	accepts  int       // how often somebody accepted it
 	position einmal.Position
 	lastID   einmal.ID
 	rows     []*row // in the order of their IDs
@@ -53,7 +54,9 @@ func NewStorage(o Options) *Storage {
 
 // Open returns a new handle.
 func (st *Storage) Open() einmal.Store {
-	return &store{Storage: st, guard: einmal.ClockGuard{Clock: st.clock}}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return &store{Storage: st, guard: einmal.ClockGuard{Clock: st.clock}, accepted: st.accepts}
 }
 
 // New returns the only handle on a new storage.
@@ -62,8 +65,9 @@ func New() einmal.Store { return NewStorage(Options{}).Open() }
 // store is a handle. Its own fields are under the storage's lock too.
 type store struct {
 	*Storage
-	guard  einmal.ClockGuard
-	closed bool
+	guard    einmal.ClockGuard
+	accepted int // how many acceptances it knows of
+	closed   bool
 }
 
 // atomically calls step under the lock, with the store's time. A step that returns an error has written nothing.
@@ -75,6 +79,10 @@ func (s *store) atomically(ctx context.Context, step func(now time.Time) error) 
 	}
 	if s.closed {
 		return einmal.ErrStoreClosed
+	}
+	if s.accepted < s.accepts { // through another handle
+		s.accepted = s.accepts
+		s.guard.Accept()
 	}
 	now, jumped := s.guard.Read(s.mark)
 	s.jumped = s.jumped || jumped

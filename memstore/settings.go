@@ -53,8 +53,9 @@ func (s *store) set(one einmal.Setting, now time.Time) {
 	_, there := s.settings[key]
 	switch {
 	case one.Name == "clock":
-		s.mark, _ = s.guard.Read(time.Time{})
-		s.jumped = false
+		s.mark, s.jumped = s.guard.Accept(), false
+		s.accepts++
+		s.accepted = s.accepts
 	case one.Name == "epoch":
 		s.position.Epoch++
 	case one.Delete:

@@ -27,13 +27,12 @@ func (c *clock) start(m *meta) {
 func (c *clock) read(m *meta) (now time.Time, jumped bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, step := c.guard.Read(m.highWater())
-	switch {
-	case m.accepts > c.accepts: // the clock as it is now was accepted since the last reading, perhaps through another handle
+	if m.accepts > c.accepts { // the clock as it is now was accepted since the last reading, perhaps through another handle
 		c.accepts, c.jumped = m.accepts, false
-	case step:
-		c.jumped = true
+		c.guard.Accept()
 	}
+	now, step := c.guard.Read(m.highWater())
+	c.jumped = c.jumped || step
 	return instant(now.UnixNano()), c.jumped || m.jumped
 }
 
@@ -41,6 +40,5 @@ func (c *clock) read(m *meta) (now time.Time, jumped bool) {
 func (c *clock) wall() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, _ := c.guard.Read(time.Time{})
-	return instant(now.UnixNano())
+	return instant(c.guard.Accept().UnixNano())
 }

@@ -171,6 +171,7 @@ func (l *line) get() lineState {
 }
 
 func (l *line) Apply(ctx context.Context, c einmal.Change) (einmal.Record, error) {
+	ctx = context.WithoutCancel(ctx) // what was sent arrives, however long the line holds it
 	state := l.get()
 	if state == cut {
 		return einmal.Record{}, errCut
