@@ -32,6 +32,9 @@ func (w *writer) transact(batch []*op) (broke bool, err error) {
 	if err := w.reopen(); err != nil {
 		return false, err
 	}
+	if err := w.store.place.check(); err != nil {
+		return false, err
+	}
 	w.store.turn.take()
 	crashpoint.Here("sqlite: before begin")
 	if err := w.c.exec(begin); err != nil {

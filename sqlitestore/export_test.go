@@ -9,7 +9,7 @@ func EncodeRow(rec *einmal.Record, words *Words) (data, head, body []byte) {
 	r := row{hash: 77}
 	if rec.Result != nil {
 		r.result = rec.Seq
-		head, body = sealedHead(rec.Result, int64(rec.ID), r.result), rec.Result.Body
+		head, body = sealedHead(nil, rec.Result, int64(rec.ID), r.result), rec.Result.Body
 	}
 	r.columns(rec)
 	holders := make([]int64, len(rec.Ends))

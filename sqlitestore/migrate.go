@@ -71,8 +71,10 @@ func (s *Store) prepareFile(ctx context.Context, db *sqlite3.Conn, create bool) 
 	return syncDir(filepath.Dir(s.path))
 }
 
-// checkStore refuses a file that is no store; an empty one passes if it may become one.
-func checkStore(db *sqlite3.Conn, create bool) error {
+// checkStore refuses a file that is no store; an empty one passes if it may become one. It looks at one snapshot: somebody may be making the store.
+func checkStore(db *sqlite3.Conn, create bool) (err error) {
+	snapshot := db.Savepoint()
+	defer snapshot.Release(&err)
 	id, err := pragma(db, "application_id")
 	if errors.Is(err, sqlite3.NOTADB) {
 		return noStore("the file is not an SQLite database")

@@ -43,9 +43,9 @@ func (d *decoder) head() (r *einmal.Result, bodySum uint32, hasBody bool) {
 	return r, bodySum, hasBody
 }
 
-// sealedHead is the head column of a result's row, bound to the row and to the record that has it.
-func sealedHead(r *einmal.Result, record, id int64) []byte {
-	b := appendHead(make([]byte, sumSize, 256), r)
+// sealedHead makes the head column of a result's row in b's memory, bound to the row and to the record that has it.
+func sealedHead(b []byte, r *einmal.Result, record, id int64) []byte {
+	b = appendHead(append(b[:0], 0, 0, 0, 0), r)
 	seal(b, record, id)
 	return b
 }

@@ -48,6 +48,7 @@ type Store struct {
 	clock     clock
 	writer    *writer
 	turn      *turnstile
+	place     filePlace
 
 	hashMask   uint64 // all ones; tests make hashes collide
 	vocabulary vocabulary
@@ -102,6 +103,9 @@ func newStore(path string, o Options) *Store {
 	case strings.HasPrefix(path, "file:"):
 		return s
 	case o.VFS == "":
+		if abs, err := filepath.Abs(path); err == nil { // connections are opened later too, and the process may be elsewhere then
+			path = abs
+		}
 		s.path = path
 		s.runDir = path + ".run"
 	}
@@ -118,18 +122,9 @@ func fileURI(path, vfs string) string {
 	return "file:" + uri + "?vfs=" + url.QueryEscape(vfs)
 }
 
-// RunDir is a folder beside the file for what belongs to running processes, such as lock files. It is made on demand. "" where there is none: the
-// store is not a plain file, or the folder cannot be made.
-func (s *Store) RunDir() string {
-	if s.runDir == "" {
-		return ""
-	}
-	if err := os.MkdirAll(s.runDir, 0o777); err != nil {
-		s.log.Error("sqlitestore: no folder for lock files", "error", err)
-		return ""
-	}
-	return s.runDir
-}
+// RunDir is a folder beside the file for what belongs to running processes, such as lock files. Whoever puts something there makes it; who only looks
+// finds none. "" where there is none: the store is not a plain file.
+func (s *Store) RunDir() string { return s.runDir }
 
 // open opens the writer's connection, brings the schema up to date and starts the writer.
 func (s *Store) open(ctx context.Context, create bool) (err error) {
@@ -169,6 +164,9 @@ func (s *Store) start(c *conn) (err error) {
 		return unreadableMeta(err)
 	}
 	s.clock.start(&m)
+	if s.place, err = newFilePlace(s.path); err != nil {
+		return err
+	}
 	if s.turn, err = newTurnstile(s.path); err != nil {
 		return err
 	}
@@ -199,6 +197,13 @@ func (s *Store) openConn(ctx context.Context, cacheKiB int) (*conn, error) {
 		return nil, err
 	}
 	if err := settle(db, cacheKiB); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	f, err := readFixed(db)
+	if err == nil && f.id != s.fixed.id {
+		err = errReplaced
+	}
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return &conn{db: db}, nil

@@ -11,14 +11,15 @@ import (
 
 // turnstile lets several handles on one file, in one process or many, write in turns.
 //
-// SQLite's own lock is polled for, and a busy writer takes it again before anybody wakes up: others starve. Here the kernel wakes a waiter, and who
-// waits for the second lock holds the first, so that the last writer cannot overtake him. The locks belong to the open file and go with the process.
+// SQLite's own lock is polled for, and a busy writer takes it again before anybody wakes up: others starve. Here who waits for the second lock holds the
+// first, so that the last writer cannot overtake him. The locks belong to the open file and go with the process.
 //
 // A writer keeps its turn from one transaction to the next, looks every lookEvery whether somebody waits, and gives it up when it has nothing to do.
 type turnstile struct {
 	f      *os.File
 	held   bool
 	looked time.Time
+	alone  time.Time // until then nobody is waited for: somebody is frozen in his turn
 }
 
 // lookEvery bounds how much longer than one transaction somebody else may have to wait.
@@ -42,7 +43,7 @@ func newTurnstile(path string) (*turnstile, error) {
 	return &turnstile{f: f}, nil
 }
 
-// take waits for this handle's turn. An error is no reason not to write: SQLite's own lock still protects the file.
+// take waits for this handle's turn, for a while. Without it writing is safe all the same: SQLite's own lock protects the file.
 func (t *turnstile) take() {
 	if t.f == nil {
 		return
@@ -57,10 +58,36 @@ func (t *turnstile) take() {
 		}
 		t.give()
 	}
-	t.set(turnByte, unix.F_WRLCK)
-	t.set(writeByte, unix.F_WRLCK)
-	t.set(turnByte, unix.F_UNLCK)
-	t.held, t.looked = true, now
+	if now.Before(t.alone) {
+		return
+	}
+	deadline := now.Add(turnTimeout)
+	queued := t.wait(turnByte, deadline)
+	t.held = queued && t.wait(writeByte, deadline)
+	if queued {
+		t.set(turnByte, unix.F_UNLCK)
+	}
+	if !t.held {
+		t.alone = time.Now().Add(turnTimeout)
+	}
+	t.looked = time.Now()
+}
+
+// turnTimeout bounds the wait for a turn, and is how long nobody waits after one that took so long.
+const turnTimeout = 2 * time.Second
+
+// wait takes a lock, or gives up at the deadline. The kernel would wake a waiter, but never if the other one is stopped in his turn; the pauses are short
+// beside a commit.
+func (t *turnstile) wait(at int64, deadline time.Time) bool {
+	for pause := 20 * time.Microsecond; ; pause = min(2*pause, 500*time.Microsecond) {
+		if t.set(at, unix.F_WRLCK) {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+		time.Sleep(pause)
+	}
 }
 
 // give ends the turn, if there is one.
@@ -78,11 +105,12 @@ func (t *turnstile) awaited() bool {
 	return err != nil || lock.Type != unix.F_UNLCK
 }
 
-func (t *turnstile) set(at int64, kind int16) {
+// set reports whether the lock was changed; false where somebody else has it.
+func (t *turnstile) set(at int64, kind int16) bool {
 	for {
-		err := unix.FcntlFlock(t.f.Fd(), unix.F_OFD_SETLKW, &unix.Flock_t{Type: kind, Start: at, Len: 1})
+		err := unix.FcntlFlock(t.f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: kind, Start: at, Len: 1})
 		if !errors.Is(err, unix.EINTR) {
-			return
+			return err == nil
 		}
 	}
 }

@@ -150,10 +150,11 @@ func (t *tx) find(hash int64, id *einmal.Identity) (einmal.Record, error) {
 
 // load returns a record by its ID and where it stands.
 func (t *tx) load(id einmal.ID) (einmal.Record, place, error) {
-	if f, ok := t.w.recent[id]; ok {
-		f.rec.Ends = slices.Clone(f.rec.Ends)
-		t.stamp(&f.rec)
-		return f.rec, f.at, nil
+	if f := t.w.recent[id]; f != nil {
+		rec := f.rec
+		rec.Ends = slices.Clone(f.rec.Ends)
+		t.stamp(&rec)
+		return rec, f.at, nil
 	}
 	rec, at, _, err := t.c.load(id, t.wordByID)
 	if err != nil {

@@ -238,5 +238,6 @@ func (t *tx) replaceResult(rec *einmal.Record, old int64) (id int64, err error) 
 	if len(rec.Result.Body) > 0 {
 		body = blob(rec.Result.Body)
 	}
-	return id, t.exec(insertResult, integer(id), blob(sealedHead(rec.Result, int64(rec.ID), id)), body)
+	t.w.head = sealedHead(t.w.head, rec.Result, int64(rec.ID), id)
+	return id, t.exec(insertResult, integer(id), blob(t.w.head), body)
 }

@@ -19,7 +19,18 @@ type op struct {
 	run   func(*tx) error
 	err   error
 	taken atomic.Bool
-	done  chan struct{}
+	done  chan struct{} // of capacity 1
+}
+
+// ops are reused, but for those that somebody gave up: the writer may still have them.
+var ops = sync.Pool{New: func() any { return &op{done: make(chan struct{}, 1)} }}
+
+// answer ends the use of an op that is done.
+func (o *op) answer() error {
+	err := o.err
+	o.run, o.err = nil, nil
+	ops.Put(o)
+	return err
 }
 
 // write has the writer run a step in a transaction and returns when it is durable. The step's own error means that it wrote nothing.
@@ -28,14 +39,21 @@ func (s *Store) write(ctx context.Context, run func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o := &op{run: run, done: make(chan struct{})}
+	o := ops.Get().(*op)
+	o.run, o.err = run, nil
+	o.taken.Store(false)
 	if !s.writer.put(o) {
 		return einmal.ErrStoreClosed
 	}
 	select {
 	case <-o.done:
-		return o.err
+		return o.answer()
 	case <-ctx.Done():
+	}
+	select {
+	case <-o.done: // both came at once
+		return o.answer()
+	default:
 	}
 	if o.taken.CompareAndSwap(false, true) {
 		return ctx.Err()
@@ -50,6 +68,7 @@ type writer struct {
 	old   *conn // the one that had it, until there is another
 
 	buf     []byte // for encoding, reused
+	head    []byte
 	holders []int64
 
 	mu     sync.Mutex
@@ -63,7 +82,8 @@ type writer struct {
 	meta     *meta            // nil: not read
 	settings []einmal.Setting // nil: not read
 	open     map[string]*openCount
-	recent   map[einmal.ID]found
+	recent   map[einmal.ID]*found
+	spare    []*found // to be used again for recent
 }
 
 func newWriter(s *Store, c *conn) *writer {
@@ -78,16 +98,28 @@ const maxRecent = 4096
 
 // remember keeps an open record for the change that will come for it. Answers inside it would be shared with callers, so such a one is not kept.
 func (w *writer) remember(rec *einmal.Record, at place) {
+	kept := w.recent[rec.ID]
 	if !rec.State.Open() || slices.ContainsFunc(rec.Ends, func(e einmal.AttemptEnd) bool { return e.Result != nil }) {
-		delete(w.recent, rec.ID)
+		if kept != nil {
+			delete(w.recent, rec.ID)
+			w.spare = append(w.spare, kept)
+		}
 		return
 	}
-	if w.recent == nil || len(w.recent) >= maxRecent {
-		w.recent = map[einmal.ID]found{}
+	if kept == nil {
+		if w.recent == nil || len(w.recent) >= maxRecent {
+			w.recent = map[einmal.ID]*found{}
+		}
+		if last := len(w.spare) - 1; last >= 0 {
+			kept, w.spare = w.spare[last], w.spare[:last]
+		} else {
+			kept = new(found)
+		}
+		w.recent[rec.ID] = kept
 	}
-	kept := *rec
-	kept.Ends = slices.Clone(rec.Ends)
-	w.recent[rec.ID] = found{kept, at}
+	ends := append(kept.rec.Ends[:0], rec.Ends...)
+	kept.rec, kept.at = *rec, at
+	kept.rec.Ends = ends
 }
 
 // noticeOthers forgets when another connection has committed since the last transaction.
@@ -175,7 +207,7 @@ func (w *writer) loop() {
 		}
 		w.together(batch)
 		for i, o := range batch {
-			close(o.done)
+			o.done <- struct{}{}
 			batch[i] = nil
 		}
 		w.letCome()
