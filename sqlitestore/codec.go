@@ -9,6 +9,15 @@ import (
 // errDamaged says that stored bytes are not what was written.
 var errDamaged = errors.New("sqlitestore: damaged")
 
+// notDamage returns an error that does not say that stored bytes are damaged: such a one, a failed read, says nothing of the record, and the transaction
+// that met it must end.
+func notDamage(err error) error {
+	if errors.Is(err, errDamaged) {
+		return nil
+	}
+	return err
+}
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const sumSize = 4

@@ -27,6 +27,9 @@ func (w *writer) together(batch []*op) {
 	}
 }
 
+// errRolledBack says that SQLite ended a transaction by itself, as it does after some errors, and nobody said so.
+var errRolledBack = fmt.Errorf("SQLite has rolled the transaction back: %w", sqlite3.IOERR)
+
 // transact runs a batch in one transaction. Their own errors are in the ops; broke says that one of them, and not the transaction itself, failed.
 func (w *writer) transact(batch []*op) (broke bool, err error) {
 	if err := w.reopen(); err != nil {
@@ -49,6 +52,9 @@ func (w *writer) transact(batch []*op) (broke bool, err error) {
 	for _, o := range batch {
 		if o.err = o.run(t); o.err != nil && t.broken == nil && fromSQLite(o.err) {
 			t.broken = o.err
+		}
+		if t.broken == nil && w.c.db.GetAutocommit() { // what comes next would be written outside of any transaction
+			t.broken = errRolledBack
 		}
 		if t.broken != nil {
 			w.undo(t.broken)

@@ -3,6 +3,7 @@ package sqlitestore_test
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/ncruces/go-sqlite3"
@@ -148,5 +149,24 @@ func mustExec(t *testing.T, db *sqlite3.Conn, sql string) {
 	t.Helper()
 	if err := db.Exec(sql); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A read that fails says nothing of the record that it was for. Whoever took it for damage would go on in a transaction that SQLite has ended by itself.
+func TestAFailedReadIsNotTakenForDamage(t *testing.T) {
+	t.Parallel()
+	s, err := sqlitestore.Create(t.Context(), filepath.Join(t.TempDir(), "store.db"), sqlitestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, _, err := s.Reserve(t.Context(), request("k")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ClaimWithWords(t.Context(), sqlite3.IOERR_READ); !errors.Is(err, sqlite3.IOERR_READ) {
+		t.Errorf("a failed read: %v", err)
+	}
+	if err := s.ClaimWithWords(t.Context(), sqlitestore.Damaged); err != nil {
+		t.Errorf("a damaged record holds up all others: %v", err)
 	}
 }

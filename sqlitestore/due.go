@@ -77,6 +77,9 @@ func (c *conn) scan(q query, now time.Time, word func(int64) (word, error), limi
 			break
 		}
 		rec, err := r.decode(word, noResult)
+		if err := notDamage(err); err != nil {
+			return nil, err
+		}
 		if err == nil && want(&rec) {
 			all = append(all, found{rec, placeOf(&r)})
 		}

@@ -1,6 +1,9 @@
 package sqlitestore
 
 import (
+	"context"
+	"time"
+
 	"github.com/einmal-dev/einmal"
 )
 
@@ -79,3 +82,18 @@ func CollideHashes(s *Store) { s.hashMask = 3 }
 
 // YoungOpen is how many young records one Claim puts into the index.
 const YoungOpen = youngOpen
+
+// ClaimWithWords looks for due records as Claim does, on one of the store's connections, with a failing look-up of words.
+func (s *Store) ClaimWithWords(ctx context.Context, failing error) error {
+	return s.read(ctx, func(r *reader) error {
+		if err := r.look(); err != nil {
+			return err
+		}
+		claim := einmal.Claim{Limit: 10}
+		_, err := r.c.dueOf(r.now.Add(1000*time.Hour), 0, func(int64) (word, error) { return word{}, failing }, &claim, 10)
+		return err
+	})
+}
+
+// Damaged is what a look-up says of damaged bytes.
+var Damaged = errDamaged

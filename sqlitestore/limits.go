@@ -1,6 +1,8 @@
 package sqlitestore
 
 import (
+	"errors"
+
 	"github.com/einmal-dev/einmal"
 )
 
@@ -54,8 +56,12 @@ func (t *tx) counted(tenant string, from, to einmal.State) {
 // countOpen reads every open record. One that cannot be read counts for nobody.
 func (t *tx) countOpen() error {
 	open := map[string]*openCount{}
+	var failed error
 	count := func(r *row) bool {
 		rec, err := r.decode(t.wordByID, noResult)
+		if failed = notDamage(err); failed != nil {
+			return false
+		}
 		if err != nil {
 			return true
 		}
@@ -67,11 +73,10 @@ func (t *tx) countOpen() error {
 		*n.of(rec.State)++
 		return true
 	}
-	if err := t.c.each(allIndexed, 0, count); err != nil {
-		return err
-	}
-	if err := t.c.each(young, t.meta.indexed, count); err != nil {
-		return err
+	for q, from := range map[query]int64{allIndexed: 0, young: t.meta.indexed} {
+		if err := t.c.each(q, from, count); err != nil || failed != nil {
+			return errors.Join(err, failed)
+		}
 	}
 	t.w.open = open
 	return nil

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -36,8 +37,12 @@ func (c *conn) dueOf(now time.Time, indexed int64, word func(int64) (word, error
 	want := func(rec *einmal.Record) bool {
 		return rec.State.Open() && !rec.Due.After(now) && (claim.Operations == nil || slices.Contains(claim.Operations, rec.Operation))
 	}
+	var failed error
 	err = c.each(young, indexed, func(r *row) bool {
 		rec, err := r.decode(word, noResult)
+		if failed = notDamage(err); failed != nil {
+			return false
+		}
 		if err == nil && want(&rec) {
 			d.records = append(d.records, found{rec, placeOf(r)})
 		}
@@ -52,7 +57,7 @@ func (c *conn) dueOf(now time.Time, indexed int64, word func(int64) (word, error
 		}
 		return true
 	})
-	if err != nil {
+	if err = errors.Join(err, failed); err != nil {
 		return d, err
 	}
 	indexedOnes, err := c.scan(dueRecords, now, word, limit, want)
