@@ -9,6 +9,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/einmal-dev/einmal"
+	"github.com/einmal-dev/einmal/sqlitestore"
 )
 
 // TestADamagedRecordIsNeverAnswered changes every byte of everything that is stored of one record, one after the other.
