@@ -268,7 +268,7 @@ func mayRunAgain(rec *Record) (wait time.Duration, ok bool) {
 	}
 	backoff := rec.Terms.Backoff << min(rec.Attempt-1, 16)
 	wait = max(0, backoff-rec.Now.Sub(rec.Changed))
-	return wait, rec.Now.Sub(rec.Created)+wait <= startableFor(rec)
+	return wait, !rec.Created.After(rec.Now) && rec.Now.Sub(rec.Created)+wait <= startableFor(rec)
 }
 
 // startableFor is the age of the first reservation up to which a keyed operation may start another attempt.
