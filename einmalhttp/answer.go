@@ -95,6 +95,10 @@ func (x *exchange) refuseRun(err error) {
 			x.refuse(err)
 			return
 		}
+		if err := x.permitted(p.ID); err != nil {
+			x.refuse(err)
+			return
+		}
 		x.applied(x.w.Header())
 	}
 	if mutant.On("link-on-not-yours") && p.Kind == contract.NotYours {
@@ -229,6 +233,12 @@ func writePlain(w http.ResponseWriter, status int, detail string) {
 	writeProblem(w, status, append(document, '\n'))
 }
 
+func unavailable(cause error) *contract.Problem {
+	p := contract.NewProblem(contract.StoreUnavailable, "")
+	p.Cause, p.RetryAfter = cause, time.Second
+	return p
+}
+
 // asRefusal gives an error of Identify or Authorize its answer.
 func asRefusal(err error, status int) error {
 	if e, p := (*AuthError)(nil), (*contract.Problem)(nil); errors.As(err, &e) || errors.As(err, &p) {
@@ -258,8 +268,11 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		writePlain(w, auth.Status, auth.Detail)
 	case errors.As(err, &p):
-		if errors.Is(p.Cause, errBodyConsumed) {
+		switch p.Cause {
+		case errBodyConsumed:
 			s.log.ErrorContext(r.Context(), "einmalhttp: "+errBodyConsumed.Error(), "path", r.URL.Path)
+		case errBodyEmpty:
+			s.log.WarnContext(r.Context(), "einmalhttp: "+errBodyEmpty.Error(), "path", r.URL.Path)
 		}
 		s.problem(w, p)
 	default:

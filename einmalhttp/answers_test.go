@@ -488,6 +488,8 @@ func TestIdentityComesFirst(t *testing.T) {
 			return einmal.Caller{}, &einmalhttp.AuthError{Status: 503, RetryAfter: 7 * time.Second, Cause: errors.New("secret reason")}
 		case "problem":
 			return einmal.Caller{}, fmt.Errorf("wrapped: %w", contract.NewProblem(contract.Stopping, ""))
+		case "nobody":
+			return einmal.Caller{Tenant: "acme"}, nil
 		}
 		return einmal.Caller{}, &einmalhttp.AuthError{Status: 401, Challenge: `Bearer realm="orders"`, Detail: "Sign in first."}
 	}}})
@@ -500,10 +502,15 @@ func TestIdentityComesFirst(t *testing.T) {
 		"plain":   {401, "", "", "about:blank"},
 		"down":    {503, "", "7", "about:blank"},
 		"problem": {503, "", "", "/.idempotency/contract#stopping"},
+		"nobody":  {401, "", "", "about:blank"},
 		"":        {401, `Bearer realm="orders"`, "", "about:blank"},
 	} {
-		for _, key := range []string{"k-1", `"broken`} { // before the key is read
-			got := a.send(request{path: "/op", key: key, header: http.Header{"X-Test": {test}}})
+		header := http.Header{"X-Test": {test}}
+		for _, got := range []answer{
+			a.send(request{path: "/op", header: header}),
+			a.send(request{path: "/op", key: `"broken`, header: header}), // before the key is read
+			a.send(request{method: "GET", path: "/.idempotency/status/op_1", noKey: true, header: header}),
+		} {
 			doc := problemOf(t, got)
 			if got.status != want.status || got.header.Get("WWW-Authenticate") != want.challenge || got.header.Get("Retry-After") != want.after || doc.Type != want.kind {
 				t.Errorf("%q: %v", test, got)

@@ -11,7 +11,7 @@
 // whole, in memory, under Rules.MaxBody. Everything it writes is kept until its end is recorded; then the first caller gets all of it, and retries get
 // what the store keeps: status, body, and the header fields of contract.StoredFields. So an answer cannot be streamed: Flush does nothing, 1xx answers and
 // trailers are dropped, and Hijack and full duplex are http.ErrNotSupported. The part over Rules.MaxResult goes through a temporary file to the first
-// caller and is not stored.
+// caller and is not stored. Trailers of the request are dropped too, for they are no parameters of the operation.
 //
 // Bodies are read before anything is reserved, so http.Server's ReadTimeout is what limits a slow upload; its WriteTimeout must leave room for
 // Config.MaxWait.
@@ -55,4 +55,8 @@
 //
 // A nil engine, Identify or operation, an operation of another engine and a handler that is wrapped already panic at construction. A second Wrap that is
 // found only when a request comes through executes nothing, logs an error and answers 500, which leaves the operation unclear: test every route once.
+//
+// Nothing before Wrap may read the body, unless it puts the body and its ContentLength back: requests with other bodies would be the same operation. A
+// body of which less is left than the length says, that was made a form, or that is empty although the client announced one, is refused as
+// body-incomplete and logged. A beginning that was taken from a chunked body is not noticed.
 package einmalhttp

@@ -32,6 +32,7 @@ func ExampleServer_Wrap() {
 	for range 2 { // the client got no answer, and sends the same again
 		r := httptest.NewRequest("POST", "/orders", nil)
 		r.Header.Set("Idempotency-Key", "k-1")
+		r.Header.Set("X-User", "ann")
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
 		fmt.Printf("%d %s, replayed: %q\n", w.Code, w.Body, w.Header().Get("Idempotent-Replayed"))

@@ -163,10 +163,22 @@ func (s *Server) readKey(r *http.Request) (string, error) {
 
 var errKeyMissing error = contract.NewProblem(contract.KeyMissing, "")
 
+// whoSends asks Identify. Somebody without a principal is nobody: all such callers would share their answers.
+func (s *Server) whoSends(r *http.Request) (einmal.Caller, error) {
+	caller, err := s.cfg.Identify(r)
+	switch {
+	case err != nil:
+		return caller, asRefusal(err, http.StatusUnauthorized)
+	case caller.Principal == "":
+		return caller, &AuthError{Status: http.StatusUnauthorized, Detail: "The server cannot tell who sends this request."}
+	}
+	return caller, nil
+}
+
 func (x *exchange) identify() error {
-	caller, err := x.cfg.Identify(x.r)
+	caller, err := x.whoSends(x.r)
 	if err != nil {
-		return asRefusal(err, http.StatusUnauthorized)
+		return err
 	}
 	x.caller, x.identified = caller, time.Now()
 	return nil
@@ -206,6 +218,18 @@ func (x *exchange) fresh() error {
 	return x.identifyAgain()
 }
 
+// permitted asks for permission to tell of an operation in a refusal. Where nobody can be asked, nothing is told.
+func (x *exchange) permitted(id string) error {
+	if x.cfg.Authorize == nil {
+		return nil
+	}
+	op, err := x.engine.Get(x.r.Context(), id)
+	if err != nil {
+		return unavailable(err)
+	}
+	return x.authorized(x.r, op)
+}
+
 func (s *Server) authorized(r *http.Request, op einmal.Operation) error {
 	if s.cfg.Authorize == nil {
 		return nil
@@ -221,12 +245,21 @@ func (x *exchange) attempt(ctx context.Context) einmal.Ending {
 	x.spool = newSpool(x.w, x.op.maxResult, x.cfg.MaxSpool, x.cfg.TempDir)
 	defer x.spool.finish() // for a panic too: goroutines that it leaves must not write
 	r := x.r.WithContext(context.WithValue(ctx, exchangeKey{}, x))
-	r.ContentLength, r.TransferEncoding, r.Body = int64(len(x.body)), nil, http.NoBody
+	r.ContentLength, r.TransferEncoding, r.Trailer, r.Body = int64(len(x.body)), nil, nil, http.NoBody
+	if _, announced := r.Header["Trailer"]; announced {
+		r.Header = r.Header.Clone()
+		r.Header.Del("Trailer")
+	}
 	if len(x.body) > 0 {
 		held := new(heldBody)
 		held.Reader.Reset(x.body)
 		r.Body = held
 	}
+	defer func() {
+		if r.MultipartForm != nil && r.MultipartForm != x.r.MultipartForm { // net/http knows only the form of its own request
+			_ = r.MultipartForm.RemoveAll()
+		}
+	}()
 	x.fnErr = x.call.run(x.spool, r)
 	x.overtime = ctx.Err() != nil
 	if x.fnErr == nil && x.call.fn == nil && !x.overtime {

@@ -237,7 +237,7 @@ func TestClientThatLeaves(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				idem := einmalhttp.New(eng, einmalhttp.Config{Identify: func(*http.Request) (einmal.Caller, error) { return einmal.Caller{}, nil }})
+				idem := einmalhttp.New(eng, einmalhttp.Config{Identify: func(*http.Request) (einmal.Caller, error) { return einmal.Caller{Principal: "alice"}, nil }})
 				var effects atomic.Int64
 				release := make(chan struct{})
 				h := idem.Wrap(eng.Define(einmal.Policy{Name: "op", Owner: "o"}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

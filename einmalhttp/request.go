@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"slices"
 	"strconv"
@@ -18,19 +19,18 @@ import (
 // firstRead is the most that is allocated on a client's word about its body's length.
 const firstRead = 64 << 10
 
-var errBodyConsumed = errors.New("something between the server and Wrap has read the body: it must come after Wrap, or put the body back")
+var (
+	errBodyConsumed = errors.New("something between the server and Wrap has read the body: it must come after Wrap, or put the body back with its ContentLength")
+	errBodyEmpty    = errors.New("a body of unknown length is empty: if its client sent one, something between the server and Wrap has read it")
+)
 
 // readBody reads a request's body whole. What it returns instead is a *contract.Problem: body-too-large or body-incomplete.
 func readBody(r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, contract.NewProblem(contract.BodyTooLarge, tooLarge(limit))
 	}
-	if r.Body == nil {
-		return nil, nil
-	}
-	consumed := r.PostForm != nil || r.MultipartForm != nil
-	if r.Body == http.NoBody && !consumed {
-		return nil, nil
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, checkWhole(r, nil)
 	}
 	room := int64(511)
 	if r.ContentLength >= 0 {
@@ -44,8 +44,8 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 		case int64(len(body)) > limit:
 			return nil, contract.NewProblem(contract.BodyTooLarge, tooLarge(limit))
 		case err == io.EOF:
-			if int64(len(body)) < r.ContentLength || consumed && len(body) == 0 {
-				return nil, incomplete(errBodyConsumed)
+			if err := checkWhole(r, body); err != nil {
+				return nil, err
 			}
 			return body, nil
 		case err != nil:
@@ -58,6 +58,38 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 			body = slices.Grow(body, len(body))
 		}
 	}
+}
+
+// checkWhole looks for signs that what was read is not all that the client sent. A part of a body of unknown length that was taken before without a
+// trace is not found: bodies belong to Wrap.
+func checkWhole(r *http.Request, body []byte) error {
+	switch {
+	case int64(len(body)) < r.ContentLength, r.ContentLength < 0 && formRead(r):
+		return incomplete(errBodyConsumed)
+	case len(body) > 0:
+		return nil
+	case len(r.PostForm) > 0:
+		return incomplete(errBodyConsumed)
+	}
+	switch declared := r.Header["Content-Length"]; {
+	case len(declared) > 0 && strings.Trim(declared[0], "0") != "":
+		return incomplete(errBodyConsumed)
+	case len(declared) == 0 && (r.ContentLength < 0 || len(r.TransferEncoding) > 0):
+		// Some client may send this, but an empty fingerprint for a body that is gone would make all bodies the same.
+		p := incomplete(errBodyEmpty)
+		p.Next, p.Detail = contract.NextFix, "The body is of unknown length, and empty here. Send no body, or Content-Length: 0, if that is what is meant."
+		return p
+	}
+	return nil
+}
+
+// formRead reports whether net/http has made a form of the body, which it does not put back.
+func formRead(r *http.Request) bool {
+	if r.MultipartForm != nil {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return r.PostForm != nil && err == nil && kind == "application/x-www-form-urlencoded"
 }
 
 func tooLarge(limit int64) string { return fmt.Sprintf("At most %d bytes.", limit) }
@@ -98,11 +130,25 @@ func parts(r *http.Request, op *operation, body []byte) fingerprint.Parts {
 	}
 }
 
+// targetPath is the path in the request target as the client sent it, in origin and absolute form (RFC 9112, section 3.2). A target without a path, such
+// as an asterisk, counts whole. A request that no server read, and whose maker gave it no RequestURI, counts by its URL.
 func targetPath(r *http.Request) string {
-	if path, _, _ := strings.Cut(r.RequestURI, "?"); strings.HasPrefix(path, "/") {
-		return path
+	target, _, _ := strings.Cut(r.RequestURI, "?")
+	if target == "" {
+		return r.URL.EscapedPath()
 	}
-	return r.URL.EscapedPath()
+	if target[0] == '/' {
+		return target
+	}
+	_, rest, _ := strings.Cut(target, ":")
+	afterScheme, absolute := strings.CutPrefix(rest, "//")
+	if !absolute {
+		return target
+	}
+	if i := strings.IndexByte(afterScheme, '/'); i >= 0 {
+		return afterScheme[i:]
+	}
+	return "/"
 }
 
 func parameterFields(r *http.Request, op *operation) []fingerprint.Field {

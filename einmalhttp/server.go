@@ -17,12 +17,13 @@ import (
 // Config is what a Server needs. Only Identify is required.
 type Config struct {
 	// Identify says who sends a request, from the authentication that the application already has. It must not read the body. It is asked again
-	// after a long upload and after a wait, and must then name the same caller. Its error is answered with 401, or as an AuthError or
-	// *contract.Problem says.
+	// after a long upload and after a wait, and must then name the same caller. Its error, and a caller without a principal, is answered with 401, or
+	// as an AuthError or *contract.Problem says.
 	Identify func(*http.Request) (einmal.Caller, error)
 
-	// Authorize, if set, is asked right before a stored answer is written and before a status is read. Its error is answered with 403, or as an
-	// AuthError or *contract.Problem says, and with not one stored byte.
+	// Authorize, if set, is asked right before a stored answer is written, before a status is read, and before a refusal that tells of an operation,
+	// which costs one read of the store. Not asked is the caller whose own attempt it was. Its error is answered with 403, or as an AuthError or
+	// *contract.Problem says, and with not one stored byte.
 	Authorize func(*http.Request, einmal.Operation) error
 
 	// Key reads the key; nil is the Idempotency-Key field through contract.ParseKey. It must not read the body. An error that is

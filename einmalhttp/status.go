@@ -52,9 +52,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // lookUp finds the operation that a request asks for. What belongs to another tenant or principal is not known, as if it did not exist.
 func (s *Server) lookUp(r *http.Request, id string, byID bool) (einmal.Operation, error) {
-	caller, err := s.cfg.Identify(r)
+	caller, err := s.whoSends(r)
 	if err != nil {
-		return einmal.Operation{}, asRefusal(err, http.StatusUnauthorized)
+		return einmal.Operation{}, err
 	}
 	var op einmal.Operation
 	if byID {
@@ -77,9 +77,7 @@ func (s *Server) lookUp(r *http.Request, id string, byID bool) (einmal.Operation
 	case errors.Is(err, einmal.ErrNotFound), errors.Is(err, einmal.ErrUnreadable):
 		return op, contract.NewProblem(contract.NotKnown, "")
 	case err != nil:
-		p := contract.NewProblem(contract.StoreUnavailable, "")
-		p.Cause, p.RetryAfter = err, time.Second
-		return op, p
+		return op, unavailable(err)
 	case op.Tenant != caller.Tenant || op.Principal != caller.Principal:
 		return op, contract.NewProblem(contract.NotKnown, "")
 	}
