@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,11 +134,11 @@ func (w *world) find(op, key string) einmal.Operation {
 // hung is a store whose calls of one kind answer only when their context ends.
 type hung struct {
 	einmal.Store
-	reserve, apply bool
+	reserve, apply atomic.Bool
 }
 
 func (s *hung) Reserve(ctx context.Context, r einmal.Reservation) (einmal.Record, bool, error) {
-	if s.reserve {
+	if s.reserve.Load() {
 		<-ctx.Done()
 		return einmal.Record{}, false, ctx.Err()
 	}
@@ -145,7 +146,7 @@ func (s *hung) Reserve(ctx context.Context, r einmal.Reservation) (einmal.Record
 }
 
 func (s *hung) Apply(ctx context.Context, c einmal.Change) (einmal.Record, error) {
-	if s.apply {
+	if s.apply.Load() {
 		<-ctx.Done()
 		return einmal.Record{}, ctx.Err()
 	}
@@ -158,19 +159,19 @@ func TestAStoreThatHangsHoldsNobodyForEver(t *testing.T) {
 		eng := w.engine(store)
 		op := eng.Define(policy("order"))
 		began := time.Now()
-		out, err := eng.Run(t.Context(), op, request("after"), func(context.Context) einmal.Ending { store.apply = true; return success("x") })
+		out, err := eng.Run(t.Context(), op, request("after"), func(context.Context) einmal.Ending { store.apply.Store(true); return success("x") })
 		if err != nil || !out.Own || out.Recorded || time.Since(began) != einmal.DefaultRecordGrace {
 			t.Fatalf("%+v, %v after %v", out, err, time.Since(began))
 		}
-		store.apply = false
+		store.apply.Store(false)
 		time.Sleep(15 * time.Second) // what hangs gives up, and the word is stored
 		if got := w.find("order", "after"); got.State != einmal.StateCompleted {
 			t.Errorf("%v", got.State)
 		}
-		store.reserve = true
+		store.reserve.Store(true)
 		_, err = eng.Run(t.Context(), op, request("before"), never(t))
 		problem(t, err, contract.StoreUnavailable, contract.NextWait)
-		store.reserve = false
+		store.reserve.Store(false)
 	})
 }
 
