@@ -423,7 +423,11 @@ func TestURLs(t *testing.T) {
 		"another prefix, stripped": {einmalhttp.Config{Prefix: "/v1/once/"}, func(h http.Handler) http.Handler {
 			return http.StripPrefix("/v1/once", h)
 		}, "/v1/once/"},
-		"another prefix, not stripped": {einmalhttp.Config{Prefix: "/v1/once/"}, func(h http.Handler) http.Handler { return h }, "/v1/once/"},
+		"another prefix, not stripped":        {einmalhttp.Config{Prefix: "/v1/once/"}, func(h http.Handler) http.Handler { return h }, "/v1/once/"},
+		"no prefix":                           {einmalhttp.Config{Prefix: "/"}, func(h http.Handler) http.Handler { return h }, "/"},
+		"a prefix like a resource":            {einmalhttp.Config{Prefix: "/status/"}, func(h http.Handler) http.Handler { return h }, "/status/"},
+		"a prefix like a resource, stripped":  {einmalhttp.Config{Prefix: "/status/"}, func(h http.Handler) http.Handler { return http.StripPrefix("/status", h) }, "/status/"},
+		"a prefix like the resource of bytes": {einmalhttp.Config{Prefix: "/result/"}, func(h http.Handler) http.Handler { return h }, "/result/"},
 		"below a router that strips nothing": {einmalhttp.Config{}, func(h http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) })
 		}, "/.idempotency/"},
@@ -447,6 +451,15 @@ func TestURLs(t *testing.T) {
 			}
 			if st := a.get(strings.TrimPrefix(mustURL(t, path).Path, "/api"), "alice"); st.status != 200 { // /api is stripped by a proxy in front
 				t.Errorf("status: %v", st)
+			}
+			for _, resource := range []string{"result/" + idOf(t, got), "contract", "status?operation=op"} {
+				path := strings.TrimPrefix(mustURL(t, c.base).Path, "/api") + resource
+				if got := a.send(request{method: "GET", path: path}); got.status != 200 && got.status != 201 {
+					t.Errorf("%s: %v", path, got)
+				}
+			}
+			if got := a.get(strings.TrimPrefix(mustURL(t, c.base).Path, "/api")+"other", "alice"); got.status != 404 {
+				t.Errorf("no resource: %v", got)
 			}
 		})
 	}

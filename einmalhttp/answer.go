@@ -148,19 +148,18 @@ func (s *Server) stored(w http.ResponseWriter, op *einmal.Operation) {
 		w.Header().Set("Location", s.statusURL(op.ID))
 		s.problem(w, p)
 		return
+	case res.Status < 200 || res.Status > 599: // no final answer: net/http would panic, or wait for another one
+		p := contract.NewProblem(contract.RecordUnreadable, "")
+		p.ID = op.ID
+		s.log.Error("einmalhttp: a stored answer has an impossible status", "operation", op.Operation, "id", op.ID, "status", res.Status)
+		s.problem(w, p)
+		return
 	case res.Kept == einmal.KeptTooLarge:
 		s.notStored(w, op, res.Status)
 		return
 	}
 	h := w.Header()
-	h["Content-Type"] = nil // nothing is sniffed that was not stored
-	for i, f := range res.Header {
-		if i > 0 && res.Header[i-1].Name == f.Name { // lines of one name are neighbours
-			h[f.Name] = append(h[f.Name], f.Value)
-		} else {
-			h[f.Name] = []string{f.Value}
-		}
-	}
+	fillStored(h, res.Header)
 	setReplayed(h)
 	s.link(h, op.ID)
 	if res.Status == http.StatusNoContent || res.Status == http.StatusNotModified {

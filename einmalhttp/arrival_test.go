@@ -211,8 +211,8 @@ func TestBodyTakenBefore(t *testing.T) {
 		"replaced, chunked":                           {drop, chunked, empty},
 		"replaced, with a length that was reset":      {forget, length, taken},
 		"replaced, chunked, with a length that is 0":  {forget, chunked, empty},
-		"parsed and hidden":                          {hide, form + length, taken},
-		"parsed in parts, and more after them":       {parse, parts, taken},
+		"parsed and hidden":                           {hide, form + length, taken},
+		"parsed in parts, and more after them":        {parse, parts, taken},
 		"gone":                                        {lose, chunked, empty},
 		"chunked and empty, which looks like a taken": {pass, nothing, empty},
 

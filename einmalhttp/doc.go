@@ -16,7 +16,9 @@
 // Bodies are read before anything is reserved, so http.Server's ReadTimeout is what limits a slow upload; its WriteTimeout must leave room for
 // Config.MaxWait.
 //
-// A handler that returns without a word has said 200, as in net/http, unless its context was over by then.
+// A handler that returns without a word has said 200, as in net/http, unless its context was over by then. Nor does a status count then that would say
+// that there was no effect: a handler may only have met the end of its context. Its caller gets 504, and the operation is unclear. A success counts, and so
+// does what a function of Serve returns as einmal.Final or einmal.NoEffect.
 //
 // # What is no operation
 //

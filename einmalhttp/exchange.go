@@ -291,6 +291,11 @@ func (x *exchange) ending() einmal.Ending {
 		return einmal.Ending{End: einmal.EndOpen, Reason: "the handler returned without an answer or an error"}
 	}
 	end, bound := x.op.End(x.spool.status)
+	if x.overtime && (end == einmal.EndRefused || end == einmal.EndNoEffect) {
+		// Many handlers answer the end of their context as if it were the client's fault. Nobody may take that for a refusal.
+		x.said = false
+		return einmal.Ending{End: einmal.EndOpen, Reason: "the deadline passed before HTTP " + strconv.Itoa(x.spool.status)}
+	}
 	e := einmal.Ending{End: end, Bound: bound}
 	if end != einmal.EndSuccess {
 		e.Reason = "HTTP " + strconv.Itoa(x.spool.status)

@@ -3,7 +3,9 @@ package einmalhttp_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +15,71 @@ import (
 	"github.com/einmal-dev/einmal/contract"
 	"github.com/einmal-dev/einmal/memstore"
 )
+
+// tamperedStore gives every stored answer another form, as an older program or another hand might have left it.
+type tamperedStore struct {
+	einmal.Store
+	result atomic.Pointer[einmal.Result]
+}
+
+func (s *tamperedStore) Reserve(ctx context.Context, r einmal.Reservation) (einmal.Record, bool, error) {
+	rec, created, err := s.Store.Reserve(ctx, r)
+	return s.tamper(rec), created, err
+}
+
+func (s *tamperedStore) Get(ctx context.Context, ref einmal.Ref) (einmal.Record, error) {
+	rec, err := s.Store.Get(ctx, ref)
+	return s.tamper(rec), err
+}
+
+func (s *tamperedStore) tamper(rec einmal.Record) einmal.Record {
+	if other := s.result.Load(); other != nil && rec.Result != nil {
+		rec.Result = other
+	}
+	return rec
+}
+
+// TestStoredAnswerIsNotTrusted: what a record holds is sent only as far as the contract allows it.
+func TestStoredAnswerIsNotTrusted(t *testing.T) {
+	t.Parallel()
+	store := &tamperedStore{Store: memstore.New()}
+	a := newAPI(t, options{store: store})
+	a.handle("/op", einmal.Policy{}, createOrder)
+	path := strings.Replace(statusPath(t, a.send(request{path: "/op"})), "status", "result", 1)
+	for _, kept := range []einmal.Kept{einmal.KeptWhole, einmal.KeptTooLarge} {
+		for _, code := range []int{-1, 0, 42, 101, 199, 600, 1000} {
+			store.result.Store(&einmal.Result{Status: code, Body: []byte("x"), Kept: kept})
+			for _, send := range []func() (answer, error){
+				func() (answer, error) { return a.do(a.build(request{path: "/op"})) },
+				func() (answer, error) { return a.do(a.build(request{method: "GET", path: path, noKey: true})) },
+			} {
+				got, err := send()
+				if err != nil {
+					t.Errorf("status %d: %v", code, err)
+					continue
+				}
+				wantProblem(t, got, 500, contract.RecordUnreadable, contract.NextResolve)
+			}
+		}
+	}
+	store.result.Store(&einmal.Result{Status: 200, Body: []byte("x"), Header: []einmal.Field{
+		{Name: "Set-Cookie", Value: "sid=1"},
+		{Name: "link", Value: "</a>"},
+		{Name: "Link", Value: "</b>"},
+		{Name: "set-cookie", Value: "sid=2"},
+		{Name: "Idempotency-Recorded", Value: "false"},
+		{Name: "etag", Value: `"1"`},
+		{Name: "Connection", Value: "close"},
+	}})
+	for _, got := range []answer{a.send(request{path: "/op"}), a.get(path, "alice")} {
+		names := slices.Sorted(maps.Keys(got.header))
+		want := []string{"Cache-Control", "Content-Length", "Date", "Etag", "Idempotent-Replayed", "Link"}
+		if links := got.header["Link"]; !slices.Equal(names, want) || len(links) != 3 || got.body != "x" {
+			t.Errorf("got %v", got)
+		}
+	}
+	a.wantEffects(1)
+}
 
 // TestRefusalsAskForPermission: a refusal that tells of an operation is told only to those who may see it.
 func TestRefusalsAskForPermission(t *testing.T) {

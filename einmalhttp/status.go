@@ -16,17 +16,13 @@ import (
 
 // ServeHTTP answers the resources: status/{id}, status?operation=NAME with an Idempotency-Key, result/{id}, and contract.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := r.URL.Path
-	if i := strings.LastIndex(path, s.cfg.Prefix); i >= 0 { // not stripped, perhaps mounted below something else
-		path = path[i+len(s.cfg.Prefix):]
-	}
-	resource, id, hasID := strings.Cut(strings.Trim(path, "/"), "/")
+	resource, id, hasID := s.resource(r.URL.Path)
 	var serve func(http.ResponseWriter, *http.Request, einmal.Operation)
 	switch {
-	case resource == "contract" && !hasID:
+	case resource == "contract":
 	case resource == "status":
 		serve = s.serveStatus
-	case resource == "result" && hasID:
+	case resource == "result":
 		serve = s.serveResult
 	default:
 		writePlain(w, http.StatusNotFound, "Resources: status, result, contract.")
@@ -48,6 +44,29 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.link(w.Header(), op.ID)
 	serve(w, r, op)
+}
+
+// resource finds the resource that a path ends with, "" for none: below the prefix, which may itself stand below something else, or where the prefix was
+// stripped, at the path's beginning.
+func (s *Server) resource(path string) (name, id string, hasID bool) {
+	for rest := path; ; {
+		i := strings.Index(rest, s.cfg.Prefix)
+		if i < 0 {
+			return cutResource(path)
+		}
+		if name, id, hasID = cutResource(rest[i+len(s.cfg.Prefix):]); name != "" {
+			return name, id, hasID
+		}
+		rest = rest[i+1:]
+	}
+}
+
+func cutResource(path string) (name, id string, hasID bool) {
+	name, id, hasID = strings.Cut(strings.Trim(path, "/"), "/")
+	if name == "status" || name == "result" && hasID || name == "contract" && !hasID {
+		return name, id, hasID
+	}
+	return "", "", false
 }
 
 // lookUp finds the operation that a request asks for. What belongs to another tenant or principal is not known, as if it did not exist.
