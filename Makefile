@@ -26,7 +26,7 @@ race:
 	go test -race -gcflags='github.com/ncruces/go-sqlite3-wasm/...=-race=false' ./...
 
 mutants: # every planted bug must be found by the test that docs/testing.md names
-	EINMAL_MUTANTS=1 go test -count=1 -timeout 30m -v -run '^TestEveryMutant' ./internal/mutant
+	EINMAL_MUTANTS=1 go test -count=1 -timeout 30m -run '^TestEveryMutant' ./internal/mutant
 
 crash: # ten times as many kills, races and power losses as go test
 	EINMAL_CRASH_KILLS=2600 go test -count=1 -timeout 30m ./internal/crashpoint
