@@ -63,9 +63,9 @@ type found struct {
 	at  place
 }
 
-// scan returns up to limit records of a query over an index of whole seconds, those that are wanted.
-func (c *conn) scan(q query, now time.Time, word func(int64) (word, error), limit int, want func(*einmal.Record) bool) ([]found, error) {
-	stmt, err := c.query(q, max(now.Unix(), 1))
+// scan returns up to limit records of a query, those that are wanted.
+func (c *conn) scan(q query, word func(int64) (word, error), limit int, want func(*einmal.Record) bool, args ...arg) ([]found, error) {
+	stmt, err := c.bound(q, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +77,6 @@ func (c *conn) scan(q query, now time.Time, word func(int64) (word, error), limi
 			break
 		}
 		rec, err := r.decode(word, noResult)
-		if err := notDamage(err); err != nil {
-			return nil, err
-		}
 		if err == nil && want(&rec) {
 			all = append(all, found{rec, placeOf(&r)})
 		}
@@ -89,57 +86,55 @@ func (c *conn) scan(q query, now time.Time, word func(int64) (word, error), limi
 
 const (
 	// purgeChunk bounds how long purging holds up other writes.
-	purgeChunk = 100
+	purgeChunk = 50
 	// markEvery is how far the mark in the file may lag while nothing is written but Purge is called.
 	markEvery = time.Minute
 )
 
-// Purge implements einmal.Store. An idle store is only read, but for the clock's mark now and then.
-func (s *Store) Purge(ctx context.Context, limit int) (int, error) {
-	p := purge{limit: limit, touched: map[einmal.ID]bool{}}
-	for {
-		any, err := s.purgeable(ctx, &p)
-		if err != nil || !any {
-			return len(p.touched), err
-		}
-		var chunk []found
-		err = s.write(ctx, func(t *tx) (err error) {
-			chunk, err = t.purge(&p)
-			return err
-		})
-		if err != nil || len(chunk) == 0 {
-			return len(p.touched), err
-		}
-		for i := range chunk {
-			p.count(&chunk[i])
+// Purge implements einmal.Store. It deletes first, so that no record goes two steps in one call. An idle store is only read, but for the clock's mark
+// now and then.
+func (s *Store) Purge(ctx context.Context, limit int) (touched int, err error) {
+	for _, deleting := range []bool{true, false} {
+		for n := 0; n < limit; {
+			any, err := s.purgeable(ctx, deleting, touched == 0)
+			if err != nil || !any {
+				if err != nil {
+					return touched, err
+				}
+				break
+			}
+			did := 0
+			err = s.write(ctx, func(t *tx) (err error) {
+				did, err = t.purge(deleting, min(purgeChunk, limit-n))
+				return err
+			})
+			if err != nil {
+				return touched, err
+			}
+			if did == 0 {
+				break
+			}
+			n += did
+			touched += did
 		}
 	}
+	return touched, nil
 }
 
-// purge is one call of Purge. Every record is touched once.
-type purge struct {
-	limit            int
-	expired, deleted int
-	touched          map[einmal.ID]bool
-}
-
-func (p *purge) count(f *found) {
-	p.touched[f.rec.ID] = true
-	if f.rec.State == einmal.StateExpired {
-		p.deleted++
-	} else {
-		p.expired++
+// over looks for up to limit records that purging deletes or expires now.
+func (c *conn) over(deleting bool, now time.Time, word func(int64) (word, error), limit int) ([]found, error) {
+	if deleting {
+		return c.scan(expiring, word, limit, func(rec *einmal.Record) bool {
+			return rec.State == einmal.StateExpired && !rec.RecognisedUntil.Add(rec.Terms.Tombstone).After(now)
+		}, integer(tombstones), integer(tombstones+now.Unix()))
 	}
-}
-
-func (p *purge) wants(rec *einmal.Record, now time.Time) bool {
-	switch {
-	case p.touched[rec.ID]:
-		return false
-	case rec.State == einmal.StateExpired:
-		return p.deleted < p.limit && !rec.RecognisedUntil.Add(rec.Terms.Tombstone).After(now)
+	q := expiring
+	if mutant.On("purge-running") || mutant.On("unclear-expires") {
+		q = everything
 	}
-	return mayExpire(rec.State) && p.expired < p.limit && !rec.RecognisedUntil.After(now)
+	return c.scan(q, word, limit, func(rec *einmal.Record) bool {
+		return mayExpire(rec.State) && !rec.RecognisedUntil.After(now)
+	}, integer(0), integer(max(now.Unix(), 1)))
 }
 
 func mayExpire(s einmal.State) bool {
@@ -148,7 +143,7 @@ func mayExpire(s einmal.State) bool {
 }
 
 // purgeable looks for something to purge, or to write about the clock, on a reading connection.
-func (s *Store) purgeable(ctx context.Context, p *purge) (any bool, err error) {
+func (s *Store) purgeable(ctx context.Context, deleting, first bool) (any bool, err error) {
 	var jumped, tell bool
 	err = s.read(ctx, func(r *reader) error {
 		if err := r.look(); err != nil {
@@ -158,9 +153,9 @@ func (s *Store) purgeable(ctx context.Context, p *purge) (any bool, err error) {
 			tell = !r.meta.jumped
 			return nil
 		}
-		found, err := r.c.scan(expiringQuery(), r.now, r.wordByID, 1, func(rec *einmal.Record) bool { return p.wants(rec, r.now) })
+		found, err := r.c.over(deleting, r.now, r.wordByID, 1)
 		any = len(found) > 0
-		tell = !any && len(p.touched) == 0 && r.now.Sub(r.meta.highWater()) >= markEvery
+		tell = !any && first && r.now.Sub(r.meta.highWater()) >= markEvery
 		return err
 	})
 	if err == nil && tell {
@@ -172,45 +167,25 @@ func (s *Store) purgeable(ctx context.Context, p *purge) (any bool, err error) {
 	return any, err
 }
 
-// expiringQuery is the query that purging scans.
-func expiringQuery() query {
-	if mutant.On("purge-running") || mutant.On("unclear-expires") {
-		return everything
-	}
-	return expiring
-}
-
-// purge expires and deletes one chunk and returns it. It leaves p alone, for this transaction may be rolled back and run again.
-func (t *tx) purge(p *purge) ([]found, error) {
+// purge deletes or expires up to limit records and returns how many.
+func (t *tx) purge(deleting bool, limit int) (did int, err error) {
 	if t.jumped {
-		return nil, einmal.ErrClockJumped
+		return 0, einmal.ErrClockJumped
 	}
-	next := purge{limit: p.limit, expired: p.expired, deleted: p.deleted, touched: p.touched}
-	chunk, err := t.c.scan(expiringQuery(), t.now, t.wordByID, purgeChunk, func(rec *einmal.Record) bool {
-		if !next.wants(rec, t.now) {
-			return false
-		}
-		if rec.State == einmal.StateExpired {
-			next.deleted++
-		} else {
-			next.expired++
-		}
-		return true
-	})
+	chunk, err := t.c.over(deleting, t.now, t.wordByID, limit)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	done := chunk[:0]
 	for _, f := range chunk {
-		did, err := t.expire(f)
+		done, err := t.expire(f)
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
-		if did {
-			done = append(done, f)
+		if done {
+			did++
 		}
 	}
-	return done, nil
+	return did, nil
 }
 
 // expire makes a tombstone of a record, or deletes the one that it is. It leaves a tombstone that stands between another record and its hash (see

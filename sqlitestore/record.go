@@ -209,6 +209,9 @@ func (d *decoder) ends(word func(int64) (word, error)) ([]einmal.AttemptEnd, err
 // instant is the time that many nanoseconds after 1970, in UTC.
 func instant(nanoseconds int64) time.Time { return time.Unix(0, nanoseconds).UTC() }
 
+// tombstones is what a tombstone's expires is more than its time, so that the index keeps what is to be deleted apart from what is to expire.
+const tombstones = 1 << 36
+
 // columns sets the row's columns that indexes are made of.
 func (r *row) columns(rec *einmal.Record) {
 	r.id, r.due, r.expires = int64(rec.ID), 0, 0
@@ -216,7 +219,7 @@ func (r *row) columns(rec *einmal.Record) {
 	case rec.State.Open():
 		r.due = max(rec.Due.Unix(), 1)
 	case rec.State == einmal.StateExpired:
-		r.expires = max(rec.RecognisedUntil.Add(rec.Terms.Tombstone).Unix(), 1)
+		r.expires = tombstones + max(rec.RecognisedUntil.Add(rec.Terms.Tombstone).Unix(), 1)
 	default:
 		r.expires = max(rec.RecognisedUntil.Unix(), 1)
 	}

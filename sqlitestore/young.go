@@ -60,7 +60,7 @@ func (c *conn) dueOf(now time.Time, indexed int64, word func(int64) (word, error
 	if err = errors.Join(err, failed); err != nil {
 		return d, err
 	}
-	indexedOnes, err := c.scan(dueRecords, now, word, limit, want)
+	indexedOnes, err := c.scan(dueRecords, word, limit, want, integer(max(now.Unix(), 1)))
 	if err != nil {
 		return d, err
 	}

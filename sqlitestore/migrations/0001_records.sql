@@ -17,7 +17,7 @@ CREATE TABLE records (
     id      INTEGER PRIMARY KEY,
     hash    INTEGER NOT NULL, -- of the identity, keyed with the store's secret; the next free number where another identity has it
     due     INTEGER,          -- open records only, and not yet of those that were just made: see young.go
-    expires INTEGER,          -- the others only: when purge has to look at it
+    expires INTEGER,          -- the others only: when purge has to look at it; of tombstones 2^36 more
     result  INTEGER,          -- results.id
     data    BLOB NOT NULL
 );
