@@ -22,37 +22,24 @@ type op struct {
 	done  chan struct{} // of capacity 1
 }
 
-// ops are reused, but for those that somebody gave up: the writer may still have them.
-var ops = sync.Pool{New: func() any { return &op{done: make(chan struct{}, 1)} }}
-
-// answer ends the use of an op that is done.
-func (o *op) answer() error {
-	err := o.err
-	o.run, o.err = nil, nil
-	ops.Put(o)
-	return err
-}
-
 // write has the writer run a step in a transaction and returns when it is durable. The step's own error means that it wrote nothing.
 // When ctx ends while the step is under way, its fate is unknown, and so is what it returned through its variables.
 func (s *Store) write(ctx context.Context, run func(*tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o := ops.Get().(*op)
-	o.run, o.err = run, nil
-	o.taken.Store(false)
+	o := &op{run: run, done: make(chan struct{}, 1)} // not reused: a channel belongs to its testing/synctest bubble
 	if !s.writer.put(o) {
 		return einmal.ErrStoreClosed
 	}
 	select {
 	case <-o.done:
-		return o.answer()
+		return o.err
 	case <-ctx.Done():
 	}
 	select {
 	case <-o.done: // both came at once
-		return o.answer()
+		return o.err
 	default:
 	}
 	if o.taken.CompareAndSwap(false, true) {
