@@ -61,7 +61,7 @@ func (t *turnstile) take() {
 	if now.Before(t.alone) {
 		return
 	}
-	deadline := now.Add(turnTimeout)
+	deadline := kernelTime() + turnTimeout
 	queued := t.wait(turnByte, deadline)
 	t.held = queued && t.wait(writeByte, deadline)
 	if queued {
@@ -77,17 +77,24 @@ func (t *turnstile) take() {
 const turnTimeout = 2 * time.Second
 
 // wait takes a lock, or gives up at the deadline. The kernel would wake a waiter, but never if the other one is stopped in his turn; the pauses are short
-// beside a commit.
-func (t *turnstile) wait(at int64, deadline time.Time) bool {
+// beside a commit. They are the kernel's, as the wait for a lock is: in a testing/synctest bubble this is a system call and no sleep.
+func (t *turnstile) wait(at int64, deadline time.Duration) bool {
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, 500*time.Microsecond) {
 		if t.set(at, unix.F_WRLCK) {
 			return true
 		}
-		if time.Now().After(deadline) {
+		if kernelTime() > deadline {
 			return false
 		}
-		time.Sleep(pause)
+		ts := unix.NsecToTimespec(int64(pause))
+		_ = unix.Nanosleep(&ts, nil) // an interrupted pause is a short one
 	}
+}
+
+func kernelTime() time.Duration {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // never fails
+	return time.Duration(ts.Nano())
 }
 
 // give ends the turn, if there is one.
