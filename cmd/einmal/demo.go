@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/einmal-dev/einmal/cmd/einmal/internal/demo"
+	"github.com/einmal-dev/einmal/cmd/einmal/internal/term"
 )
 
 func (a *app) demoCommands() []*cobra.Command {
@@ -45,6 +46,9 @@ Every payment is counted; the exit code is not 0 if one is wrong.`,
 	}
 	return []*cobra.Command{show, shop, payments}
 }
+
+// commandLine is a command of this program, as one would type it.
+func commandLine(words ...string) string { return term.CommandLine(0, thisCommand(), words...) }
 
 // thisCommand is how a person calls this program. What go run builds lives in a folder that is gone afterwards.
 func thisCommand() string {

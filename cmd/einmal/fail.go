@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/einmal-dev/einmal"
+	"github.com/einmal-dev/einmal/cmd/einmal/internal/term"
 )
 
 // Exit codes.
@@ -16,9 +17,10 @@ const (
 
 // failure is an error with the next step for whoever reads it.
 type failure struct {
-	cause error
-	next  string
-	code  int
+	cause  error
+	detail func(term.Out) // more than a sentence, nil for nothing
+	next   string
+	code   int
 }
 
 func (f *failure) Error() string { return f.cause.Error() }
@@ -36,12 +38,8 @@ func fail(next, format string, args ...any) error {
 
 // explain adds the next step to what a store or the engine refuses.
 func explain(err error) error {
-	var stale *einmal.StaleError
 	var refused *einmal.ResolveError
 	switch {
-	case errors.As(err, &stale):
-		return fail("look at it again before you decide: einmal operations show ID",
-			"the operation has changed: it is %v at version %d now, not version %d", stale.Record.State, stale.Record.Version, stale.Tried.Version)
 	case errors.As(err, &refused):
 		return fail(refused.Hint, "cannot resolve: %s", refused.Cause)
 	case errors.Is(err, einmal.ErrNotFound):

@@ -24,7 +24,8 @@ there is refused and left as it is.`,
 			}
 			a.out.Printf("%s created %s\n", a.out.Green("✓"), loc)
 			a.out.Printf("  Open it in your server:  sqlitestore.Open(ctx, %q)\n", loc.path)
-			a.out.Printf("  See what is in it:       einmal operations list --store %s\n", loc)
+			hint := store.hint()
+			a.out.Printf("  See what is in it:       %s\n", hint.Line("operations", "list"))
 			a.out.Printf("  Back it up as docs/operating.md says, never by copying the file alone.\n")
 			return nil
 		},

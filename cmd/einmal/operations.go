@@ -16,7 +16,8 @@ func (a *app) operationsCommand() *cobra.Command {
 		Short:   "Look at operations, and settle the unclear ones",
 		Example: `  einmal operations list --state unclear
   einmal operations show op_1q8z…
-  einmal operations resolve op_1q8z… --as not-applied --reason "no such payment at the partner, ticket 4711"`,
+  einmal operations resolve op_1q8z… --version 2 --as not-applied \
+    --reason "no such payment at the partner, ticket 4711"`,
 		Args: subcommand,
 		RunE: help,
 	}
@@ -66,7 +67,7 @@ caller's next request runs them.`,
 				if asJSON {
 					return opview.ListJSON(a.out, page, next)
 				}
-				a.list(page, next, f)
+				a.list(page, next, f, store.hint())
 				return nil
 			})
 		},
@@ -85,7 +86,7 @@ caller's next request runs them.`,
 	return cmd
 }
 
-func (a *app) list(page []einmal.Operation, next string, f einmal.Filter) {
+func (a *app) list(page []einmal.Operation, next string, f einmal.Filter, hint opview.Hint) {
 	if len(page) == 0 {
 		what := "no operations like that"
 		if filterless(f) {
@@ -98,7 +99,7 @@ func (a *app) list(page []einmal.Operation, next string, f einmal.Filter) {
 	if next != "" {
 		a.out.Printf("\nThere are more:  --after %s\n", next)
 	}
-	opview.Advise(a.out, page, thisCommand())
+	opview.Advise(a.out, page, hint)
 }
 
 func filterless(f einmal.Filter) bool {
@@ -146,7 +147,7 @@ by its ID, or by what its client knows: operation name, key and tenant.`,
 				if err != nil {
 					return err
 				}
-				d.Body = body
+				d.Body, d.Hint = body, store.hint()
 				if asJSON {
 					return d.JSON(a.out)
 				}

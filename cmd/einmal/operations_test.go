@@ -92,6 +92,7 @@ func (s *server) want(code int, words []string, args ...string) string {
 		text = got.stderr
 		other = ""
 	}
+	text = strings.ReplaceAll(text, " \\\n    ", " ") // a command of more than one line
 	if got.code != code || other != "" {
 		s.t.Fatalf("einmal %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got.code, code, got.stdout, got.stderr)
 	}
@@ -111,7 +112,7 @@ func TestAnUnclearOperationIsListedShownAndResolvedAsApplied(t *testing.T) {
 	s := newServer(t, einmal.Policy{})
 	s.want(0, []string{"no open operations"}, "operations", "list")
 	id := s.unclear("order-1")
-	s.want(0, []string{id, "unclear", "create-order", "acme", "order-1", owner, "1 operation is unclear", "operations resolve " + id}, "operations", "list")
+	s.want(0, []string{id, "unclear", "create-order", "acme", "order-1", owner, "1 operation is unclear", "operations show " + id}, "operations", "list")
 	byID := s.want(0, []string{
 		"unclear since", "It is not repeated on its own", "409 outcome-unclear", "alice", "create-order (opaque)", "version      2",
 		"1  open  attempt  yes   it has ended", "running → unclear", `open: connection\x1b[31m lost`, "resolve " + id + " --version 2",
@@ -126,7 +127,7 @@ func TestAnUnclearOperationIsListedShownAndResolvedAsApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.want(0, []string{id, "tenant acme, key order-1", "unclear since", "version 2", "completed: it happened", "payment 812, by carol", "version 3", "201 with Idempotent-Replayed: true"},
-		"operations", "resolve", id, "--as", "applied", "--result", answer, "--status", "201", "--header", "content-type: application/json",
+		"operations", "resolve", id, "--version", "2", "--as", "applied", "--result", answer, "--status", "201", "--header", "content-type: application/json",
 		"--reason", "payment 812", "--actor", "carol", "--link", "https://tickets.example.com/4711")
 	out, err := s.order("order-1", func(context.Context) einmal.Ending { panic("ran again") })
 	if err != nil {
@@ -142,7 +143,7 @@ func TestAnUnclearOperationIsListedShownAndResolvedAsApplied(t *testing.T) {
 	if text := s.want(0, []string{`{"order":1}`}, "operations", "show", id, "--body"); strings.Contains(text, "operations resolve") {
 		t.Errorf("advice about a settled operation in\n%s", text)
 	}
-	s.want(1, []string{"it is completed", "a settled operation never changes"}, "operations", "resolve", id, "--as", "withdrawn", "--reason", "x")
+	s.want(1, []string{"it is completed", "a settled operation never changes"}, "operations", "resolve", id, "--version", "3", "--as", "withdrawn", "--reason", "x")
 	s.want(0, []string{"no open operations"}, "operations", "list")
 	s.want(0, []string{id, "completed"}, "operations", "list", "--state", "all")
 }
@@ -152,11 +153,10 @@ func TestResolveHasOtherWaysToo(t *testing.T) {
 	s := newServer(t, einmal.Policy{})
 	unknown, notApplied, withdrawn := s.unclear("unknown"), s.unclear("not-applied"), s.unclear("withdrawn")
 	s.want(0, []string{"an answer that is not known", "303 to the operation's status resource"},
-		"operations", "resolve", unknown, "--as", "applied", "--result-unknown", "--reason", "it is in their list")
+		"operations", "resolve", unknown, "--version", "2", "--as", "applied", "--result-unknown", "--reason", "it is in their list")
 	s.want(0, []string{"may run again", "the operation runs again"},
-		"operations", "resolve", "--operation", "create-order", "--key", "not-applied", "--tenant", "acme", "--as", "not-applied", "--reason", "it is not in their list")
-	s.want(1, []string{"it is not_applied at version 3 now, not version 2"}, "operations", "resolve", notApplied, "--as", "not-applied", "--reason", "x", "--version", "2")
-	s.want(0, []string{"shall not", "410 withdrawn"}, "operations", "resolve", withdrawn, "--as", "withdrawn", "--reason", "customer gave up")
+		"operations", "resolve", "--operation", "create-order", "--key", "not-applied", "--tenant", "acme", "--version", "2", "--as", "not-applied", "--reason", "it is not in their list")
+	s.want(0, []string{"shall not", "410 withdrawn"}, "operations", "resolve", withdrawn, "--version", "2", "--as", "withdrawn", "--reason", "customer gave up")
 
 	ran := false
 	if _, err := s.order("not-applied", func(context.Context) einmal.Ending {
@@ -168,10 +168,58 @@ func TestResolveHasOtherWaysToo(t *testing.T) {
 	s.want(0, []string{"1  no_effect  person", "2  success    attempt", "not_applied → running", "not-applied: it is not in their list"}, "operations", "show", notApplied)
 }
 
+// Two people look at an unclear operation. One settles it, its client sends it again, and that attempt pays and is unclear too. What the other says is
+// about an attempt that he never saw.
+func TestWhatChangedSinceAPersonLookedIsNotSettled(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, einmal.Policy{})
+	id := s.unclear("order-1")
+	s.want(3, []string{"--version", "einmal operations show " + id}, "operations", "resolve", id, "--as", "not-applied", "--reason", "no such payment")
+	s.want(3, []string{"einmal operations show --operation create-order --key order-1 --tenant 'a b'"},
+		"operations", "resolve", "--operation", "create-order", "--key", "order-1", "--tenant", "a b", "--as", "not-applied", "--reason", "no such payment")
+	s.want(0, nil, "operations", "resolve", id, "--version", "2", "--as", "not-applied", "--reason", "no such payment", "--actor", "anna", "--link", "ticket 7")
+	if again := s.unclear("order-1"); again != id {
+		t.Fatalf("the second request made %s, not %s", again, id)
+	}
+	text := s.want(1, []string{
+		"has changed since version 2", "is unclear at version 5 now", "anna", "not-applied: no such payment", "ticket 7", "not_applied → running", "attempt 2", "running → unclear",
+		"einmal operations show " + id,
+	}, "operations", "resolve", id, "--version", "2", "--as", "not-applied", "--reason", "no such payment", "--actor", "bert")
+	if strings.Contains(text, "attempt 1") || strings.Contains(text, "reserved") {
+		t.Errorf("what was there at version 2 is told as a change:\n%s", text)
+	}
+	text = s.want(1, nil, "operations", "resolve", id, "--version", "4", "--as", "withdrawn", "--reason", "x")
+	if strings.Contains(text, "anna") || !strings.Contains(text, "running → unclear") {
+		t.Errorf("since version 4 it became unclear, and nothing else happened:\n%s", text)
+	}
+	s.want(1, []string{"has no version 9 yet: it is unclear at version 5"}, "operations", "resolve", id, "--version", "9", "--as", "withdrawn", "--reason", "x")
+	s.want(0, []string{"resolve " + id + " --version 5"}, "operations", "show", id)
+}
+
+// Whoever copies a command from what another one printed gets the same store.
+func TestHintsNameTheStoreThatTheCommandNamed(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, einmal.Policy{})
+	id := s.unclear("order-1")
+	elsewhere := "sqlite:" + filepath.Join(s.dir, "orders.db")
+	for _, args := range [][]string{
+		{"operations", "list"}, {"operations", "show", id}, {"operations", "list", "--limit", "1"},
+		{"operations", "resolve", id, "--as", "withdrawn", "--reason", "x"}, {"operations", "resolve", id, "--version", "1", "--as", "withdrawn", "--reason", "x"},
+	} {
+		bare, named := s.einmal(args...), s.einmal(append(args, "--store", elsewhere)...)
+		if text := bare.stdout + bare.stderr; strings.Contains(text, "--store") {
+			t.Errorf("%v: the environment names the store, and still:\n%s", args, text)
+		}
+		if text := strings.ReplaceAll(named.stdout+named.stderr, "\\\n    ", ""); !strings.Contains(text, "--store "+elsewhere) {
+			t.Errorf("%v: no --store in\n%s", args, text)
+		}
+	}
+}
+
 // An attempt that lost its lease, in a process that is alive, could still cause the effect.
 func TestNotAppliedIsRefusedWhileAnAttemptIsNotProvablyOver(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, einmal.Policy{Deadline: 20 * time.Millisecond, Lease: 20 * time.Millisecond})
+	s := newServer(t, einmal.Policy{Deadline: 500 * time.Millisecond, Lease: 50 * time.Millisecond})
 	gate, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -181,16 +229,20 @@ func TestNotAppliedIsRefusedWhileAnAttemptIsNotProvablyOver(t *testing.T) {
 		})
 	}()
 	var id string
-	for ev := range s.events {
-		if ev.Name == einmal.EventUnclear {
-			id = ev.Operation.ID
-			break
+	for id == "" {
+		select {
+		case ev := <-s.events:
+			if ev.Name == einmal.EventUnclear {
+				id = ev.Operation.ID
+			}
+		case <-done:
+			t.Fatal("the attempt ended before it was unclear")
 		}
 	}
 	s.want(0, []string{"1  unknown  recovery  no    its process is alive"}, "operations", "show", id)
 	s.want(1, []string{"attempt 1 is not provably over (its process is alive)", "--accept-live"},
-		"operations", "resolve", id, "--as", "not-applied", "--reason", "asked the partner")
-	s.want(0, []string{"✓ resolved"}, "operations", "resolve", id, "--as", "not-applied", "--reason", "asked the partner", "--accept-live")
+		"operations", "resolve", id, "--version", "2", "--as", "not-applied", "--reason", "asked the partner")
+	s.want(0, []string{"✓ resolved"}, "operations", "resolve", id, "--version", "2", "--as", "not-applied", "--reason", "asked the partner", "--accept-live")
 	close(gate)
 	<-done
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/einmal-dev/einmal"
 )
 
 const root = "../.."
@@ -79,6 +81,25 @@ func theREADMEQuotes(t *testing.T, stdout string) {
 			continue
 		}
 		rest = after
+	}
+}
+
+func TestTheREADMEShowsWhatPeopleInChargeSee(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, einmal.Policy{})
+	id := s.unclear("order-6")
+	anyID := regexp.MustCompile(`op_[0-9a-z]{26}`)
+	when := regexp.MustCompile(`\d\d:\d\d:\d\d \([^)]*\)`)
+	plain := func(text string) string { // less what is another's on every run, and how a line is broken
+		text = strings.ReplaceAll(strings.ReplaceAll(text, einmalPath, "einmal"), " \\\n", "")
+		text = anyID.ReplaceAllString(when.ReplaceAllString(text, "WHEN"), "ID")
+		return strings.Join(strings.Fields(text), " ")
+	}
+	if got, want := plain(s.want(0, nil, "operations", "list")), plain(strings.TrimPrefix(block(t, "$ einmal operations list"), "$ einmal operations list\n")); got != want {
+		t.Errorf("list prints\n%s\nthe README has\n%s", got, want)
+	}
+	if got, want := plain(s.want(0, nil, "operations", "show", id)), plain(block(t, "Find out at the partner")); !strings.HasSuffix(got, want) {
+		t.Errorf("show ends with\n%s\nthe README has\n%s", got, want)
 	}
 }
 

@@ -37,6 +37,18 @@ func (r *reference) set(args []string) error {
 	return nil
 }
 
+// words name it on a command line.
+func (r *reference) words() []string {
+	if r.id != "" {
+		return []string{r.id}
+	}
+	words := []string{"--operation", r.identity.Operation, "--key", r.identity.Key}
+	if r.identity.Tenant != "" {
+		words = append(words, "--tenant", r.identity.Tenant)
+	}
+	return words
+}
+
 func (r *reference) find(ctx context.Context, o *einmal.Operator) (einmal.Operation, error) {
 	if r.id != "" {
 		return o.Get(ctx, r.id)
@@ -53,5 +65,5 @@ func (r *reference) detail(ctx context.Context, o *einmal.Operator) (opview.Deta
 	if err != nil {
 		return opview.Detail{}, err
 	}
-	return opview.Detail{Operation: op, Lives: o.AttemptsOver(op), Timeline: timeline, Command: thisCommand()}, nil
+	return opview.Detail{Operation: op, Lives: o.AttemptsOver(op), Timeline: timeline}, nil
 }

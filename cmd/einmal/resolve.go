@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/user"
 
@@ -29,18 +31,27 @@ func (a *app) resolveCommand() *cobra.Command {
                     If it happened after all, it happens twice: be sure.
   --as withdrawn    it did not happen and shall not. The key is closed for ever.
 
-Reason, actor and time are kept in the timeline. An operation that changed since
-you looked at it (--version) is left as it is. "Not applied" and "withdrawn" are
-refused while an attempt is not provably over, since it could still cause the
-effect; --accept-live takes that risk.`,
-		Example: `  einmal operations resolve op_1q8z… --as applied --reason "payment 812 is there, ticket 4711" \
+Look at the operation first: show ends with the whole line to type, and --version
+in it is what you saw. An operation that changed since then is left as it is, for
+you may know nothing of its last attempt. Reason, actor and time are kept in the
+timeline. "Not applied" and "withdrawn" are refused while an attempt is not
+provably over, since it could still cause the effect; --accept-live takes that
+risk.`,
+		Example: `  einmal operations show op_1q8z…
+  einmal operations resolve op_1q8z… --version 2 --as applied \
+    --reason "payment 812 is there, ticket 4711" \
     --result answer.json --status 201 --header 'Content-Type: application/json'
-  einmal operations resolve op_1q8z… --as not-applied --reason "the partner has no such payment"
-  einmal operations resolve op_1q8z… --as withdrawn --reason "customer gave up" --link https://tickets.example.com/4711`,
+  einmal operations resolve op_1q8z… --version 2 --as not-applied \
+    --reason "the partner has no such payment"
+  einmal operations resolve op_1q8z… --version 2 --as withdrawn \
+    --reason "customer gave up" --link https://tickets.example.com/4711`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ref.set(args); err != nil {
 				return err
+			}
+			if r.Version < 1 {
+				return lookFirst(&store, &ref)
 			}
 			if r.As == "" {
 				return usage("--as: applied, not-applied or withdrawn?")
@@ -59,7 +70,7 @@ effect; --accept-live takes that risk.`,
 				return err
 			}
 			return a.withOperator(cmd.Context(), &store, func(o *einmal.Operator) error {
-				return a.resolve(cmd.Context(), o, &ref, r, asJSON)
+				return a.resolve(cmd.Context(), o, &ref, r, store.hint(), asJSON)
 			})
 		},
 	}
@@ -70,21 +81,21 @@ effect; --accept-live takes that risk.`,
 	flags.StringVar(&r.Reason, "reason", "", "how you know; required")
 	flags.StringVar(&r.Actor, "actor", thisPerson(), "who you are")
 	flags.StringVar(&r.Link, "link", "", "evidence: a ticket, a line of the partner's statement")
-	flags.Int64Var(&r.Version, "version", 0, "the version that you saw (default: the one that is there now)")
+	flags.Int64Var(&r.Version, "version", 0, "the version that you saw, as show prints it; required")
 	flags.BoolVar(&r.AcceptLive, "accept-live", false, "accept that an attempt which is not provably over could still cause the effect")
 	flags.BoolVar(&asJSON, "json", false, "one JSON document: the operation afterwards")
 	answer.add(flags)
 	return cmd
 }
 
-func (a *app) resolve(ctx context.Context, o *einmal.Operator, ref *reference, r einmal.Resolution, asJSON bool) error {
+func (a *app) resolve(ctx context.Context, o *einmal.Operator, ref *reference, r einmal.Resolution, hint opview.Hint, asJSON bool) error {
 	op, err := ref.find(ctx, o)
 	if err != nil {
 		return err
 	}
 	r.ID = op.ID
-	if r.Version == 0 {
-		r.Version = op.Version
+	if r.Version != op.Version {
+		return stale(ctx, o, op.ID, r.Version, hint)
 	}
 	if err := refuseLive(o, &op, &r); err != nil {
 		return err
@@ -93,6 +104,9 @@ func (a *app) resolve(ctx context.Context, o *einmal.Operator, ref *reference, r
 		a.announce(&op, &r)
 	}
 	after, err := o.Resolve(ctx, r)
+	if errors.Is(err, einmal.ErrStale) {
+		return stale(ctx, o, op.ID, r.Version, hint)
+	}
 	if err != nil {
 		return err
 	}
@@ -107,6 +121,36 @@ func (a *app) resolve(ctx context.Context, o *einmal.Operator, ref *reference, r
 	a.out.Printf("%s resolved: version %d\n", a.out.Green("✓"), after.Version)
 	a.out.Paragraph("  ", "Who sends the request again gets: "+opview.Callers(&after))
 	return nil
+}
+
+// lookFirst refuses a resolution that does not say what its person saw. The version of now would not do: it may be of an attempt that nobody looked at.
+func lookFirst(store *storeFlag, ref *reference) error {
+	hint := store.hint()
+	return &failure{
+		cause: errors.New("--version: which version of the operation did you see? Look at it first; show ends with the line to type, its version in it"),
+		next:  hint.Line(append([]string{"operations", "show"}, ref.words()...)...),
+		code:  exitUsage,
+	}
+}
+
+// stale refuses to settle what the person has not seen, and shows it.
+func stale(ctx context.Context, o *einmal.Operator, id string, seen int64, hint opview.Hint) error {
+	ref := reference{id: id}
+	d, err := ref.detail(ctx, o)
+	if err != nil {
+		return err
+	}
+	now := &d.Operation
+	next := hint.Line("operations", "show", id)
+	if seen > now.Version {
+		return fail(next, "the operation has no version %d yet: it is %v at version %d", seen, now.State, now.Version)
+	}
+	return &failure{
+		cause:  fmt.Errorf("nothing is settled: the operation has changed since version %d, and is %v at version %d now", seen, now.State, now.Version),
+		detail: func(out term.Out) { d.Since(out, "  ", seen) },
+		next:   next,
+		code:   exitFailed,
+	}
 }
 
 // announce says what is about to be changed.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/einmal-dev/einmal"
+	"github.com/einmal-dev/einmal/cmd/einmal/internal/opview"
 	"github.com/einmal-dev/einmal/cmd/einmal/internal/term"
 )
 
@@ -45,6 +46,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if f.cause.Error() != "" {
 		lines := term.Wrap(f.cause.Error(), max(0, a.err.Width-len("einmal: ")))
 		a.err.Printf("%s %s\n", a.err.Red("einmal:"), strings.Join(lines, "\n        "))
+	}
+	if f.detail != nil {
+		f.detail(a.err)
 	}
 	switch {
 	case f.next != "":
@@ -114,6 +118,15 @@ func (f *storeFlag) location() (location, error) {
 		return location{}, usage("--store: %w", err)
 	}
 	return loc, nil
+}
+
+// hint is how to call this program again on the same store.
+func (f *storeFlag) hint() opview.Hint {
+	h := opview.Hint{Program: thisCommand()}
+	if f.url != os.Getenv(storeVariable) {
+		h.Store = []string{"--store", f.url}
+	}
+	return h
 }
 
 // withStore opens the store for the time of do.

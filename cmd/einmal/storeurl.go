@@ -25,6 +25,10 @@ func parseStore(text string) (location, error) {
 		return location{}, errors.New("no path: write sqlite:PATH")
 	case strings.HasPrefix(path, "//"):
 		return location{}, fmt.Errorf("%q: write sqlite:PATH without //, as in sqlite:orders.db or sqlite:/var/lib/shop/orders.db", text)
+	case path == ":memory:":
+		return location{}, errors.New("a store is a file: what is in memory only is gone when the command ends")
+	case strings.HasPrefix(path, "file:"):
+		return location{}, fmt.Errorf("%q: write sqlite:PATH, with a path and not a URI", text)
 	case strings.ContainsRune(path, 0):
 		return location{}, errors.New("a path has no zero byte")
 	}

@@ -1,7 +1,10 @@
 package main_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -10,7 +13,7 @@ func TestWhatIsNotSaidRightIsRefusedWithTheNextStep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	resolve := func(args ...string) []string {
-		return append([]string{"operations", "resolve", "op_1", "--store", "sqlite:x.db"}, args...)
+		return append([]string{"operations", "resolve", "op_1", "--version", "2", "--store", "sqlite:x.db"}, args...)
 	}
 	tests := []struct {
 		name string
@@ -26,6 +29,8 @@ func TestWhatIsNotSaidRightIsRefusedWithTheNextStep(t *testing.T) {
 		{"another kind of store", []string{"init", "--store", "redis:x"}, 3, []string{`"redis"`, "sqlite:PATH"}},
 		{"slashes as in a URL", []string{"init", "--store", "sqlite://orders.db"}, 3, []string{"without //"}},
 		{"no path", []string{"init", "--store", "sqlite:"}, 3, []string{"no path"}},
+		{"a store in memory", []string{"init", "--store", "sqlite::memory:"}, 3, []string{"a store is a file"}},
+		{"a URI", []string{"init", "--store", "sqlite:file:x.db"}, 3, []string{"write sqlite:PATH"}},
 		{"a folder that is not there", []string{"init", "--store", "sqlite:no/orders.db"}, 1, []string{"mkdir -p no"}},
 		{"no such store", []string{"operations", "list", "--store", "sqlite:x.db"}, 1, []string{"x.db", "einmal init --store sqlite:x.db"}},
 		{"an unknown state", []string{"operations", "list", "--store", "sqlite:x.db", "--state", "lost"}, 3, []string{`"lost"`, "unclear"}},
@@ -35,6 +40,8 @@ func TestWhatIsNotSaidRightIsRefusedWithTheNextStep(t *testing.T) {
 		{"a key without its operation", []string{"operations", "show", "--key", "k"}, 3, []string{"together"}},
 		{"resolve, but how", resolve("--reason", "x"), 3, []string{"--as"}},
 		{"resolve as something else", resolve("--as", "done", "--reason", "x"), 3, []string{`"done"`, "applied, not-applied or withdrawn"}},
+		{"resolve, but what was seen", []string{"operations", "resolve", "op_1", "--as", "withdrawn", "--reason", "x", "--store", "sqlite:x.db"}, 3, []string{"--version", "einmal operations show op_1"}},
+		{"a version that nothing has", resolve("--as", "withdrawn", "--reason", "x", "--version", "0"), 3, []string{"--version", "einmal operations show op_1"}},
 		{"resolve without a reason", resolve("--as", "withdrawn"), 3, []string{"--reason"}},
 		{"applied without an answer", resolve("--as", "applied", "--reason", "x"), 3, []string{"--result-unknown"}},
 		{"applied with and without an answer", resolve("--as", "applied", "--reason", "x", "--result", "f", "--result-unknown"), 3, []string{"--result-unknown"}},
@@ -82,7 +89,7 @@ func TestAStoreIsMadeOnceAndShown(t *testing.T) {
 		return got.stdout
 	}
 	do(0, "created sqlite:orders.db", "init")
-	do(1, "there is a store already", "init")
+	do(1, "orders.db is there already", "init")
 	do(0, "clock     ok", "store", "show")
 	do(1, "no such operation in this store", "operations", "show", "op_00000000000000000000000000")
 	do(0, "accepted the clock", "store", "accept", "--clock", "--reason", "tried it", "--actor", "carol")
@@ -94,6 +101,39 @@ func TestAStoreIsMadeOnceAndShown(t *testing.T) {
 		}
 	}
 	do(0, `"clock": "ok"`, "store", "show", "--json")
+}
+
+func TestAnInitThatFailsLeavesNoFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "orders.db-wal", "full"), 0o700); err != nil { // in the way of the write-ahead log
+		t.Fatal(err)
+	}
+	got := run(t, command(t, einmalPath, dir, "init", "--store", "sqlite:orders.db"))
+	if got.code != 1 {
+		t.Errorf("exit code %d\n%s%s", got.code, got.stdout, got.stderr)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "orders.db")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file afterwards: %v", err)
+	}
+}
+
+func TestWhereAFileIsThatIsNoStoreTheHintIsNotInit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, content := range map[string]string{"empty": "", "text": strings.Repeat("no database. ", 50)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := run(t, command(t, einmalPath, dir, "operations", "list", "--store", "sqlite:"+name))
+		if got.code != 1 || strings.Contains(got.stderr, "init --store") || !strings.Contains(got.stderr, "no store here") || !strings.Contains(got.stderr, "→ ") {
+			t.Errorf("%s: exit code %d\n%s", name, got.code, got.stderr)
+		}
+		after, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || string(after) != content {
+			t.Errorf("%s is %q afterwards, %v", name, after, err)
+		}
+	}
 }
 
 func TestHelpAndVersion(t *testing.T) {

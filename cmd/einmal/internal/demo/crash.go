@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/einmal-dev/einmal"
+	"github.com/einmal-dev/einmal/cmd/einmal/internal/term"
 	"github.com/einmal-dev/einmal/contract"
 	"github.com/einmal-dev/einmal/fault"
 )
@@ -87,7 +88,7 @@ func (s *scene) resolve(op *einmal.Operation, r request, paid payment) error {
 	if err := os.WriteFile(s.path("answer.json"), append(body, '\n'), 0o600); err != nil {
 		return err
 	}
-	s.einmal("operations", "resolve", op.ID, "--as", "applied", "--result", "answer.json", "--status", "201",
+	s.einmal("operations", "resolve", op.ID, "--version", strconv.FormatInt(op.Version, 10), "--as", "applied", "--result", "answer.json", "--status", "201",
 		"--header", "Content-Type: application/json", "--reason", fmt.Sprintf("payment %d is at the partner", paid.Payment), "--actor", shopOwner)
 	return nil
 }
@@ -99,7 +100,7 @@ func (s *scene) einmal(args ...string) {
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "EINMAL_STORE=sqlite:"+storeFile, fmt.Sprintf("COLUMNS=%d", narrowWidth-2))
 	out, err := cmd.CombinedOutput()
-	s.say.quote(commandLine(args), string(out))
+	s.say.quote(term.CommandLine(narrowWidth-4, "einmal", args...), string(out))
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit):
@@ -107,27 +108,6 @@ func (s *scene) einmal(args ...string) {
 	case err != nil:
 		s.check(false, err.Error())
 	}
-}
-
-// commandLine writes a command as one would type it, in lines that fit.
-func commandLine(args []string) string {
-	const room = narrowWidth - 6
-	line, lines := "einmal", []string(nil)
-	for i, arg := range args {
-		if strings.ContainsAny(arg, " ;'\"") {
-			arg = "'" + arg + "'"
-		}
-		option := strings.HasPrefix(arg, "--") && i+1 < len(args)
-		next := len(arg)
-		if option {
-			next += 1 + len(args[i+1])
-		}
-		if len(line)+1+next > room {
-			lines, line = append(lines, line+" \\"), "   "
-		}
-		line += " " + arg
-	}
-	return strings.Join(append(lines, line), "\n")
 }
 
 func crashKeyed(s *scene) error {

@@ -37,8 +37,8 @@ func List(o term.Out, page []einmal.Operation) {
 	}
 }
 
-// Advise says what to do about the unclear operations of a page. command is how this program is called.
-func Advise(o term.Out, page []einmal.Operation, command string) {
+// Advise says what to do about the unclear operations of a page.
+func Advise(o term.Out, page []einmal.Operation, hint Hint) {
 	var first *einmal.Operation
 	var people, callers int
 	for i := range page {
@@ -56,10 +56,13 @@ func Advise(o term.Out, page []einmal.Operation, command string) {
 		}
 	}
 	if people > 0 {
+		it := "it"
+		if people > 1 {
+			it = "the first"
+		}
 		o.Printf("\n")
-		o.Paragraph("", count(people, "operation is", "operations are")+" unclear: nobody knows whether the effect happened. Find out at the partner, then:")
-		o.Printf("  %s operations show %s\n", command, first.ID)
-		o.Printf("  %s operations resolve %s \\\n    --as applied|not-applied|withdrawn --reason \"how you know\"\n", command, first.ID)
+		o.Paragraph("", count(people, "operation is", "operations are")+" unclear: nobody knows whether the effect happened. To look at "+it+" and settle it:")
+		hint.write(o, "operations", "show", first.ID)
 	}
 	if callers > 0 {
 		o.Printf("\n")

@@ -14,8 +14,8 @@ type Detail struct {
 	Operation einmal.Operation
 	Lives     []einmal.AttemptLife
 	Timeline  []einmal.Entry
-	Body      bool   // show the stored answer's body
-	Command   string // how this program is called
+	Body      bool // show the stored answer's body
+	Hint      Hint
 }
 
 type attemptRow struct {
@@ -68,7 +68,7 @@ func (d Detail) Write(o term.Out) {
 	o.Printf("\n")
 	d.attemptTable(o)
 	o.Printf("\n")
-	d.timeline(o)
+	d.timeline(o, "  ", d.Timeline)
 	d.advise(o)
 }
 
@@ -149,9 +149,21 @@ func (d *Detail) attemptTable(o term.Out) {
 	t.Write(o, "  ")
 }
 
-func (d *Detail) timeline(o term.Out) {
+// Since shows what happened to the operation after it was at an earlier version.
+func (d Detail) Since(o term.Out, indent string, version int64) {
+	later := d.Operation.Version - version
+	i := len(d.Timeline)
+	for ; i > 0 && later > 0; i-- {
+		if e := d.Timeline[i-1].Event; e != einmal.EventEvidence && e != einmal.EventEscalated { // which change no version
+			later--
+		}
+	}
+	d.timeline(o, indent, d.Timeline[i:])
+}
+
+func (d *Detail) timeline(o term.Out, indent string, entries []einmal.Entry) {
 	t := term.Table{Columns: []term.Column{{Name: "TIME"}, {Name: "EVENT"}, {Name: "STATE"}, {Name: "BY"}}}
-	for _, e := range d.Timeline {
+	for _, e := range entries {
 		state := e.To.String()
 		if e.From != 0 && e.From != e.To {
 			state = e.From.String() + " → " + state
@@ -169,17 +181,17 @@ func (d *Detail) timeline(o term.Out) {
 	var lines strings.Builder
 	plain := o
 	plain.Writer = &lines
-	t.Write(plain, "  ")
+	t.Write(plain, indent)
 	for i, line := range strings.SplitAfter(lines.String(), "\n") {
 		o.Printf("%s", line)
-		if i == 0 || i > len(d.Timeline) {
+		if i == 0 || i > len(entries) {
 			continue
 		}
-		for _, more := range []string{d.Timeline[i-1].Reason, d.Timeline[i-1].Link} {
+		for _, more := range []string{entries[i-1].Reason, entries[i-1].Link} {
 			if more == "" {
 				continue
 			}
-			o.Paragraph(strings.Repeat(" ", 12), term.Safe(more))
+			o.Paragraph(indent+strings.Repeat(" ", 10), term.Safe(more))
 		}
 	}
 }
@@ -195,5 +207,5 @@ func (d *Detail) advise(o term.Out) {
 		return
 	}
 	o.Paragraph("", "Find out at the partner whether it happened, then:")
-	o.Printf("  %s operations resolve %s --version %d \\\n    --as applied|not-applied|withdrawn --reason \"how you know\"\n", d.Command, op.ID, op.Version)
+	d.Hint.write(o, "operations", "resolve", op.ID, "--version", strconv.FormatInt(op.Version, 10), "--as", "applied|not-applied|withdrawn", "--reason", "how you know")
 }

@@ -90,3 +90,19 @@ func TestColoursAreForTerminals(t *testing.T) {
 		t.Errorf("a terminal gets %q", got)
 	}
 }
+
+func TestACommandLineIsWhatAShellTakes(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{"op_1": "op_1", "sqlite:/a b": "'sqlite:/a b'", "it's": `'it'\''s'`, "": "''", "a|b": "'a|b'", "$HOME": "'$HOME'", "~x": "'~x'"} {
+		if got := term.Quote(word); got != want {
+			t.Errorf("Quote(%q) = %s, want %s", word, got, want)
+		}
+	}
+	words := []string{"operations", "show", "op_1", "--store", "sqlite:x y", "--json"}
+	if got, want := term.CommandLine(40, "einmal", words...), "einmal operations show op_1 \\\n    --store 'sqlite:x y' --json"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got, want := term.CommandLine(0, "go run ./cmd/einmal", words...), "go run ./cmd/einmal operations show op_1 --store 'sqlite:x y' --json"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
