@@ -303,7 +303,7 @@ func TestAnswers(t *testing.T) {
 			status: 502, kind: contract.OutcomeUnclear, next: contract.NextResolve, effects: 1, linked: true, after: true,
 		},
 		"nothing said by the deadline": {
-			policy:  einmal.Policy{Deadline: 20 * time.Millisecond},
+			policy:  einmal.Policy{Deadline: 500 * time.Millisecond},
 			handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 			act:     func(a *api, _ *steeredStore) answer { return a.send(request{path: "/op"}) },
 			status:  504, kind: contract.OutcomeUnclear, next: contract.NextResolve, effects: 1, linked: true, after: true,
