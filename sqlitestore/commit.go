@@ -44,7 +44,7 @@ func (w *writer) transact(batch []*op) (broke bool, err error) {
 		w.failed(err)
 		return false, fmt.Errorf("sqlitestore: begin: %w", err)
 	}
-	t := &tx{Store: w.store, c: w.c, w: w}
+	t := &tx{Store: w.store, c: w.c, w: w, alone: len(batch) == 1}
 	if err := t.open(); err != nil {
 		w.undo(err)
 		return false, err

@@ -85,8 +85,9 @@ func (c *conn) scan(q query, word func(int64) (word, error), limit int, want fun
 }
 
 const (
-	// purgeChunk bounds how long purging holds up other writes.
+	// purgeChunk is how many records purging touches in one transaction, and purgeShare how many when others wait for the same commit.
 	purgeChunk = 50
+	purgeShare = 8
 	// markEvery is how far the mark in the file may lag while nothing is written but Purge is called.
 	markEvery = time.Minute
 )
@@ -171,6 +172,9 @@ func (s *Store) purgeable(ctx context.Context, deleting, first bool) (any bool, 
 func (t *tx) purge(deleting bool, limit int) (did int, err error) {
 	if t.jumped {
 		return 0, einmal.ErrClockJumped
+	}
+	if !t.alone {
+		limit = min(limit, purgeShare)
 	}
 	chunk, err := t.c.over(deleting, t.now, t.wordByID, limit)
 	if err != nil {

@@ -18,6 +18,7 @@ type tx struct {
 	now    time.Time
 	jumped bool // the clock jumped, and nobody has accepted it
 	dirty  bool // there is something to commit
+	alone  bool // only one write is in it
 	broken error
 	words  map[word]int64 // written in this transaction
 }
