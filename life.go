@@ -64,7 +64,7 @@ func holderOver(runDir string, h Holder) (over bool, why string) {
 	switch {
 	case h.Host == "" || h.Host != thisHost():
 		return false, "its process ran on another host: " + hostName(h.Host)
-	case h.Boot != "" && thisBoot() != "" && h.Boot != thisBoot():
+	case hasMachineID(h.Host) && h.Boot != "" && thisBoot() != "" && h.Boot != thisBoot():
 		return true, "its host has been booted again since"
 	case runDir == "" || strings.ContainsAny(h.Incarnation, `/\`) || !locksAreLocal(runDir):
 		return false, "its process has no lock that can be seen from here"
@@ -93,6 +93,12 @@ var thisHost = sync.OnceValue(func() string {
 	id, _ := os.ReadFile("/etc/machine-id")
 	return name + "/" + strings.TrimSpace(string(id))
 })
+
+// hasMachineID reports whether a host is named by more than its name, which another machine may have too.
+func hasMachineID(host string) bool {
+	_, id, _ := strings.Cut(host, "/")
+	return id != ""
+}
 
 func hostName(host string) string {
 	name, _, _ := strings.Cut(host, "/")
