@@ -55,10 +55,6 @@ func (s *Store) prepareFile(ctx context.Context, db *sqlite3.Conn, create bool) 
 	if err := checkStore(db, create); err != nil {
 		return err
 	}
-	// A new file gets checksums of its pages: without them a flipped byte in an index hides a record, and its operation would run again.
-	if _, err := db.FileControl("main", sqlite3.FCNTL_RESERVE_BYTES, 8); err != nil {
-		return err
-	}
 	if err := settle(db, writerCache); err != nil {
 		return err
 	}

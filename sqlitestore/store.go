@@ -101,7 +101,6 @@ func newStore(path string, o Options) *Store {
 	}
 	switch {
 	case strings.HasPrefix(path, "file:"):
-		s.uri = bundledURI(path)
 		return s
 	case o.VFS == "":
 		if abs, err := filepath.Abs(path); err == nil { // connections are opened later too, and the process may be elsewhere then
@@ -121,17 +120,6 @@ func fileURI(path, vfs string) string {
 		uri = "//" + uri
 	}
 	return "file:" + uri + "?vfs=" + url.QueryEscape(vfs)
-}
-
-// bundledURI puts our VFS into a URI that names none.
-func bundledURI(uri string) string {
-	file, query, _ := strings.Cut(uri, "?")
-	values, err := url.ParseQuery(query)
-	if err != nil || values.Has("vfs") {
-		return uri
-	}
-	values.Set("vfs", bundle(""))
-	return file + "?" + values.Encode()
 }
 
 // RunDir is a folder beside the file for what belongs to running processes, such as lock files. Whoever puts something there makes it; who only looks

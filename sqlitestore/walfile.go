@@ -1,7 +1,6 @@
 package sqlitestore
 
 import (
-	"github.com/ncruces/go-sqlite3/util/vfsutil"
 	"github.com/ncruces/go-sqlite3/vfs"
 
 	"github.com/einmal-dev/einmal/internal/mutant"
@@ -39,13 +38,8 @@ func (b bundling) OpenFilename(name *vfs.Filename, flags vfs.OpenFlag) (vfs.File
 }
 
 func bundled(f vfs.File, flags vfs.OpenFlag, err error) (vfs.File, vfs.OpenFlag, error) {
-	switch {
-	case err != nil:
-		return nil, flags, err
-	case flags&vfs.OPEN_MAIN_DB != 0:
-		return mainFile{f}, flags, nil
-	case flags&vfs.OPEN_WAL == 0:
-		return f, flags, nil
+	if err != nil || flags&vfs.OPEN_WAL == 0 {
+		return f, flags, err
 	}
 	return &walFile{File: f}, flags, nil
 }
@@ -139,30 +133,4 @@ func (f *walFile) Close() error {
 		return err
 	}
 	return flushErr
-}
-
-// mainFile is the database file less its memory mapping: the driver's checksums of pages exclude it, but the driver finds out too late and panics.
-type mainFile struct{ vfs.File }
-
-var (
-	_ vfs.FileSharedMemory       = mainFile{}
-	_ vfs.FileLockState          = mainFile{}
-	_ vfs.FileHasMoved           = mainFile{}
-	_ vfs.FileSizeHint           = mainFile{}
-	_ vfs.FilePersistWAL         = mainFile{}
-	_ vfs.FilePowersafeOverwrite = mainFile{}
-	_ vfs.FilePragma             = mainFile{}
-)
-
-func (f mainFile) SharedMemory() vfs.SharedMemory  { return vfsutil.WrapSharedMemory(f.File) }
-func (f mainFile) LockState() vfs.LockLevel        { return vfsutil.WrapLockState(f.File) }
-func (f mainFile) HasMoved() (bool, error)         { return vfsutil.WrapHasMoved(f.File) }
-func (f mainFile) SizeHint(size int64) error       { return vfsutil.WrapSizeHint(f.File, size) }
-func (f mainFile) PersistWAL() bool                { return vfsutil.WrapPersistWAL(f.File) }
-func (f mainFile) SetPersistWAL(keep bool)         { vfsutil.WrapSetPersistWAL(f.File, keep) }
-func (f mainFile) PowersafeOverwrite() bool        { return vfsutil.WrapPowersafeOverwrite(f.File) }
-func (f mainFile) SetPowersafeOverwrite(psow bool) { vfsutil.WrapSetPowersafeOverwrite(f.File, psow) }
-
-func (f mainFile) Pragma(name, value string) (string, error) {
-	return vfsutil.WrapPragma(f.File, name, value)
 }
