@@ -203,8 +203,11 @@ func TestHintsNameTheStoreThatTheCommandNamed(t *testing.T) {
 	id := s.unclear("order-1")
 	elsewhere := "sqlite:" + filepath.Join(s.dir, "orders.db")
 	for _, args := range [][]string{
-		{"operations", "list"}, {"operations", "show", id}, {"operations", "list", "--limit", "1"},
-		{"operations", "resolve", id, "--as", "withdrawn", "--reason", "x"}, {"operations", "resolve", id, "--version", "1", "--as", "withdrawn", "--reason", "x"},
+		{"operations", "list"},
+		{"operations", "show", id},
+		{"operations", "list", "--limit", "1"},
+		{"operations", "resolve", id, "--as", "withdrawn", "--reason", "x"},
+		{"operations", "resolve", id, "--version", "1", "--as", "withdrawn", "--reason", "x"},
 	} {
 		bare, named := s.einmal(args...), s.einmal(append(args, "--store", elsewhere)...)
 		if text := bare.stdout + bare.stderr; strings.Contains(text, "--store") {
