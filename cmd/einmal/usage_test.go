@@ -12,6 +12,10 @@ import (
 func TestWhatIsNotSaidRightIsRefusedWithTheNextStep(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	answer := filepath.Join(t.TempDir(), "answer.txt")
+	if err := os.WriteFile(answer, []byte("an answer"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	resolve := func(args ...string) []string {
 		return append([]string{"operations", "resolve", "op_1", "--version", "2", "--store", "sqlite:x.db"}, args...)
 	}
@@ -49,7 +53,7 @@ func TestWhatIsNotSaidRightIsRefusedWithTheNextStep(t *testing.T) {
 		{"an answer that says that it failed", resolve("--as", "applied", "--reason", "x", "--result", os.DevNull, "--status", "500"), 3, []string{"200 to 399"}},
 		{"an answer with a header of one connection", resolve("--as", "applied", "--reason", "x", "--result", os.DevNull, "--status", "200", "--header", "Set-Cookie: a"), 3, []string{"Set-Cookie", "Content-Type"}},
 		{"an answer whose header is none", resolve("--as", "applied", "--reason", "x", "--result", os.DevNull, "--status", "200", "--header", "ETag"), 3, []string{"Name: value"}},
-		{"a body with 204", resolve("--as", "applied", "--reason", "x", "--result", "usage_test.go", "--status", "204"), 3, []string{"204 has no body"}},
+		{"a body with 204", resolve("--as", "applied", "--reason", "x", "--result", answer, "--status", "204"), 3, []string{"204 has no body"}},
 		{"an answer that is not there", resolve("--as", "applied", "--reason", "x", "--result", "no.json", "--status", "200"), 1, []string{"no.json"}},
 		{"an answer for what did not happen", resolve("--as", "withdrawn", "--reason", "x", "--status", "200"), 3, []string{"go with --as applied"}},
 		{"accept, but what", []string{"store", "accept", "--reason", "x", "--store", "sqlite:x.db"}, 3, []string{"--clock or --gap"}},
