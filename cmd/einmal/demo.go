@@ -17,9 +17,9 @@ func (a *app) demoCommands() []*cobra.Command {
 		Use:   "demo",
 		Short: "See it: an order API on a bad day, in about ten seconds",
 		Long: `Play an order API on a bad day: answers that are lost, two requests at once, a
-server that is killed between the payment and its record. Real processes and real
-connections on 127.0.0.1, a store in a temporary folder, nothing to configure.
-Every payment is counted; the exit code is not 0 if one is wrong.`,
+server that is killed between the payment and its record. Real processes and
+real connections on 127.0.0.1, a store in a temporary folder, nothing to
+configure. Every payment is counted; the exit code is not 0 if one is wrong.`,
 		Example: `  einmal demo
   einmal demo --stay`,
 		Args: cobra.NoArgs,

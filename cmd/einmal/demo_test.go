@@ -121,6 +121,11 @@ func TestDemoStaysUntilInterrupted(t *testing.T) {
 	s := stay(t, dir)
 	url := s.find(t, `curl -i (http://\S+/orders) `)
 	key, body := s.find(t, `Idempotency-Key: (\S+)'`), s.find(t, `-d '(\S+)'`)
+	for line := range strings.Lines(s.text) {
+		if strings.HasPrefix(line, "   # ") && utf8.RuneCountInString(line) > 81 {
+			t.Errorf("wider than 80 columns: %q", line)
+		}
+	}
 	var statuses []string
 	for range 2 {
 		req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))

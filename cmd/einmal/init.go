@@ -23,7 +23,7 @@ there is refused and left as it is.`,
 				return err
 			}
 			a.out.Printf("%s created %s\n", a.out.Green("✓"), loc)
-			a.out.Printf("  Open it in your server:  sqlitestore.Open(ctx, %q)\n", loc.path)
+			a.out.Printf("  Open it in your server:  sqlitestore.Open(ctx, %q, sqlitestore.Options{})\n", loc.path)
 			hint := store.hint()
 			a.out.Printf("  See what is in it:       %s\n", hint.Line("operations", "list"))
 			a.out.Printf("  Back it up as docs/operating.md says, never by copying the file alone.\n")

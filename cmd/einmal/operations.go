@@ -41,7 +41,8 @@ func (a *app) listCommand() *cobra.Command {
 accepted, running and unclear. Operations that are not_applied need nobody: the
 caller's next request runs them.`,
 		Example: `  einmal operations list
-  einmal operations list --state unclear --owner payments@example.com --older-than 15m
+  einmal operations list --state unclear --owner pay@example.com \
+    --older-than 15m
   einmal operations list --state all --tenant acme --limit 20
   einmal operations list --json | jq -r '.operations[].id'`,
 		Args: cobra.NoArgs,
@@ -92,7 +93,7 @@ func (a *app) list(page []einmal.Operation, next string, f einmal.Filter, hint o
 		if filterless(f) {
 			what = "no open operations: nothing waits for anybody (--state all shows the settled ones)"
 		}
-		a.out.Printf("%s\n", what)
+		a.out.Paragraph("", what)
 		return
 	}
 	opview.List(a.out, page)

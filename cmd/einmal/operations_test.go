@@ -111,11 +111,16 @@ func TestAnUnclearOperationIsListedShownAndResolvedAsApplied(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, einmal.Policy{})
 	s.want(0, []string{"no open operations"}, "operations", "list")
+	narrow := command(t, einmalPath, s.dir, "operations", "list", "--store", "sqlite:orders.db")
+	narrow.Env = append(narrow.Env, "COLUMNS=60")
+	if got := run(t, narrow).stdout; strings.Index(got, "\n") > 60 {
+		t.Errorf("in 60 columns: %q", got)
+	}
 	id := s.unclear("order-1")
 	s.want(0, []string{id, "unclear", "create-order", "acme", "order-1", owner, "1 operation is unclear", "operations show " + id}, "operations", "list")
 	byID := s.want(0, []string{
 		"unclear since", "It is not repeated on its own", "409 outcome-unclear", "alice", "create-order (opaque)", "version      2",
-		"1  open  attempt  yes   it has ended", "running → unclear", `open: connection\x1b[31m lost`, "resolve " + id + " --version 2",
+		"1  open  attempt  yes   it has ended", "running → unclear", `open: connection\x1b[31m lost`, "resolve " + id + " --version 2", "applied also needs --result-unknown",
 	}, "operations", "show", id)
 	byIdentity := s.want(0, nil, "operations", "show", "--operation", "create-order", "--key", "order-1", "--tenant", "acme")
 	if cut := func(text string) string { return text[:strings.Index(text, "unclear since")] }; cut(byID) != cut(byIdentity) {

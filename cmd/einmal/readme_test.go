@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"context"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/einmal-dev/einmal"
+	"github.com/einmal-dev/einmal/sqlitestore"
 )
 
 const root = "../.."
@@ -43,7 +45,45 @@ func block(t *testing.T, beginning string) string {
 
 func TestTheREADMEsMiddlewareIsTheTestedExample(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(root, "einmalhttp", "example_test.go")
+	body := function(t, filepath.Join(root, "einmalhttp", "example_test.go"), "ExampleServer_Wrap")
+	if quoted := block(t, "eng"); !strings.HasPrefix(body, quoted+"\n") {
+		t.Errorf("the README has\n%s\n\nthe example is\n%s", quoted, body)
+	}
+}
+
+// openAsTheREADMESays is what the README shows.
+func openAsTheREADMESays(ctx context.Context) error {
+	store, err := sqlitestore.Open(ctx, "orders.db", sqlitestore.Options{})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	eng, err := einmal.New(einmal.Config{Store: store})
+	if err != nil {
+		return err
+	}
+	defer eng.Close(ctx) // after http.Server.Shutdown: lets attempts finish until ctx ends
+	return nil
+}
+
+func TestTheREADMEsStoreIsMadeAndOpened(t *testing.T) {
+	body, quoted := function(t, "readme_test.go", "openAsTheREADMESays"), block(t, "store, err")
+	if body != quoted+"\nreturn nil\n" {
+		t.Errorf("the README has\n%s\n\nwhat runs here is\n%s", quoted, body)
+	}
+	makes := block(t, "go run ./cmd/einmal init")
+	t.Chdir(t.TempDir())
+	if got := run(t, command(t, einmalPath, ".", strings.Fields(makes)[3:]...)); got.code != 0 {
+		t.Fatalf("%s: %s", makes, got.stderr)
+	}
+	if err := openAsTheREADMESays(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// function returns the body of a function, as it would stand on its own.
+func function(t *testing.T, path, name string) string {
+	t.Helper()
 	source, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -55,15 +95,12 @@ func TestTheREADMEsMiddlewareIsTheTestedExample(t *testing.T) {
 	}
 	var body string
 	for _, decl := range file.Decls {
-		if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == "ExampleServer_Wrap" {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == name {
 			body = string(source[files.Position(f.Body.Lbrace).Offset+1 : files.Position(f.Body.Rbrace).Offset])
 		}
 	}
 	body = strings.ReplaceAll(strings.TrimPrefix(body, "\n"), "\n\t", "\n")
-	body = strings.TrimPrefix(body, "\t")
-	if quoted := block(t, "eng"); !strings.HasPrefix(body, quoted+"\n") {
-		t.Errorf("the README has\n%s\n\nthe example is\n%s", quoted, body)
-	}
+	return strings.TrimPrefix(body, "\t")
 }
 
 // theREADMEQuotes checks that the demo printed what the README shows of it.

@@ -31,8 +31,8 @@ func (a *app) resolveCommand() *cobra.Command {
                     If it happened after all, it happens twice: be sure.
   --as withdrawn    it did not happen and shall not. The key is closed for ever.
 
-Look at the operation first: show ends with the whole line to type, and --version
-in it is what you saw. An operation that changed since then is left as it is, for
+Look at the operation first: show ends with the line to type, and the --version
+in it is what you saw. An operation that changed since then is left as it is:
 you may know nothing of its last attempt. Reason, actor and time are kept in the
 timeline. "Not applied" and "withdrawn" are refused while an attempt is not
 provably over, since it could still cause the effect; --accept-live takes that

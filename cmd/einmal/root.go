@@ -77,6 +77,7 @@ resolve.`,
 			a.began = true
 		},
 	}
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(a.demoCommands()...)
 	root.AddCommand(a.initCommand(), a.operationsCommand(), a.storeCommand(), a.versionCommand())

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestWhatIsNotSaidRightIsRefusedWithTheNextStep(t *testing.T) {
@@ -92,7 +93,7 @@ func TestAStoreIsMadeOnceAndShown(t *testing.T) {
 		}
 		return got.stdout
 	}
-	do(0, "created sqlite:orders.db", "init")
+	do(0, `sqlitestore.Open(ctx, "orders.db", sqlitestore.Options{})`, "init")
 	do(1, "orders.db is there already", "init")
 	do(0, "clock     ok", "store", "show")
 	do(1, "no such operation in this store", "operations", "show", "op_00000000000000000000000000")
@@ -154,6 +155,11 @@ func TestHelpAndVersion(t *testing.T) {
 		got := run(t, command(t, einmalPath, t.TempDir(), strings.Fields(tt.args)...))
 		if got.code != 0 || !strings.Contains(got.stdout, tt.want) || got.stderr != "" {
 			t.Errorf("einmal %s: exit code %d, no %q in\n%s%s", tt.args, got.code, tt.want, got.stdout, got.stderr)
+		}
+		for line := range strings.Lines(got.stdout) {
+			if utf8.RuneCountInString(line) > 81 {
+				t.Errorf("einmal %s: wider than 80 columns: %q", tt.args, line)
+			}
 		}
 		if strings.Contains(got.stdout, "demo-shop") || strings.Contains(got.stdout, "completion") {
 			t.Errorf("einmal %s tells of hidden commands:\n%s", tt.args, got.stdout)

@@ -15,7 +15,7 @@ func (d *demo) whatNext(command string) {
 
 // stay leaves everything running until ctx ends, and shows what the server says meanwhile. A server that dies is started again.
 func (d *demo) stay(ctx context.Context, command string) error {
-	d.say.Printf("\n%s\n", d.say.Bold("It is still running. In another terminal:"))
+	d.say.Printf("\n%s\n", d.say.Bold("It is still running. In another terminal, in the same folder:"))
 	send := func(key, end string) []string {
 		return []string{
 			"curl -i " + d.proxy.URL() + ordersPath + " -H 'Authorization: Bearer alice' \\",
@@ -24,7 +24,7 @@ func (d *demo) stay(ctx context.Context, command string) error {
 	}
 	d.try("the same order, as often as you like (bob is of acme too, carol of globex)", send("mine-1", "")...)
 	d.try("what was really paid", "curl "+d.partner.base+paymentsPath)
-	d.try("one that becomes unclear: the partner holds its answer back, the server dies",
+	d.try("one that becomes unclear: the partner holds its answer, the server dies",
 		append(append([]string{"curl -X POST '" + d.partner.base + "/next?do=" + holdAnswer + "&ref=acme/mine-2'"}, send("mine-2", " &")...),
 			"sleep 1; kill -9 $(cat "+d.path("shop.pid")+"); sleep 3")...)
 	d.try("and what its owner sees", "export EINMAL_STORE=sqlite:"+d.path(storeFile), command+" operations list")

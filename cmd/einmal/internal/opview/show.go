@@ -208,4 +208,5 @@ func (d *Detail) advise(o term.Out) {
 	}
 	o.Paragraph("", "Find out at the partner whether it happened, then:")
 	d.Hint.write(o, "operations", "resolve", op.ID, "--version", strconv.FormatInt(op.Version, 10), "--as", "applied|not-applied|withdrawn", "--reason", "how you know")
+	o.Paragraph("", "(applied also needs --result-unknown, or the answer that callers shall get: --result FILE --status N)")
 }
