@@ -222,3 +222,44 @@ func (g Guard) Holds(rec *Record) bool {
 	}
 	return true
 }
+
+// Write makes the change on a record whose guard holds, at the store's time; Seq and the timeline entry are the store's. Stores that write in their own
+// language write the same. The record shares the change's Ends and Result afterwards. The error says that the kind is unknown, and nothing was written.
+func (c *Change) Write(rec *Record, now time.Time) error {
+	switch c.Kind {
+	case Transition:
+		if c.State != rec.State {
+			rec.Escalations = 0
+		}
+		rec.State, rec.Attempt, rec.Verdict, rec.Reason, rec.Attention = c.State, c.Attempt, c.Verdict, c.Reason, c.Attention
+		rec.Ends, rec.Result = c.Ends, c.Result
+		rec.Nonce, rec.Changed = c.Nonce, now
+		rec.Version++
+		if c.LeaseFor != 0 {
+			rec.LeaseUntil = now.Add(c.LeaseFor)
+		}
+		if c.DueIn != 0 {
+			rec.Due = now.Add(c.DueIn)
+		}
+		if until := now.Add(c.Recognise); c.Recognise != 0 && until.After(rec.RecognisedUntil) {
+			rec.RecognisedUntil = until
+		}
+		if rec.State != StateRunning {
+			rec.LeaseUntil = time.Time{}
+		}
+		if !rec.State.Open() {
+			rec.Due = time.Time{}
+		}
+	case Renewal:
+		rec.LeaseUntil, rec.Due = now.Add(c.LeaseFor), now.Add(c.LeaseFor)
+	case Note:
+		if c.DueIn != 0 {
+			rec.Due = now.Add(c.DueIn)
+			rec.Escalations++
+		}
+		rec.Attention = rec.Attention || c.Attention
+	default:
+		return fmt.Errorf("einmal: unknown kind of change %d", c.Kind)
+	}
+	return nil
+}

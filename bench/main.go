@@ -1,4 +1,4 @@
-// Command bench measures what PERFORMANCE promises. Every row runs its subject and its rival by turns in one process, because only ratios within one
+// Command bench measures the rows of the performance table. Every row runs its subject and its rival by turns in one process, because only ratios within one
 // run count on a shared machine, and prints the medians of all rounds.
 //
 //	go run ./bench                     all rows that are not on request

@@ -5,7 +5,6 @@ package memstore
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -195,7 +194,8 @@ func (s *store) Apply(ctx context.Context, c einmal.Change) (rec einmal.Record, 
 		case start && c.Guard.MaxAge != 0 && s.jumped:
 			return einmal.ErrClockJumped
 		}
-		if err := write(&r.Record, c, now); err != nil {
+		c.Ends, c.Result = copyEnds(c.Ends), copyResult(c.Result)
+		if err := c.Write(&r.Record, now); err != nil {
 			return err
 		}
 		r.Seq = s.nextSeq()
@@ -221,46 +221,6 @@ func planted(g einmal.Guard) einmal.Guard {
 		g.Attempt = 0
 	}
 	return g
-}
-
-// write makes the change on a record whose guard holds.
-func write(rec *einmal.Record, c einmal.Change, now time.Time) error {
-	switch c.Kind {
-	case einmal.Transition:
-		if c.State != rec.State {
-			rec.Escalations = 0
-		}
-		rec.State, rec.Attempt, rec.Verdict, rec.Reason, rec.Attention = c.State, c.Attempt, c.Verdict, c.Reason, c.Attention
-		rec.Ends, rec.Result = copyEnds(c.Ends), copyResult(c.Result)
-		rec.Nonce, rec.Changed = c.Nonce, now
-		rec.Version++
-		if c.LeaseFor != 0 {
-			rec.LeaseUntil = now.Add(c.LeaseFor)
-		}
-		if c.DueIn != 0 {
-			rec.Due = now.Add(c.DueIn)
-		}
-		if until := now.Add(c.Recognise); c.Recognise != 0 && until.After(rec.RecognisedUntil) {
-			rec.RecognisedUntil = until
-		}
-		if rec.State != einmal.StateRunning {
-			rec.LeaseUntil = time.Time{}
-		}
-		if !rec.State.Open() {
-			rec.Due = time.Time{}
-		}
-	case einmal.Renewal:
-		rec.LeaseUntil, rec.Due = now.Add(c.LeaseFor), now.Add(c.LeaseFor)
-	case einmal.Note:
-		if c.DueIn != 0 {
-			rec.Due = now.Add(c.DueIn)
-			rec.Escalations++
-		}
-		rec.Attention = rec.Attention || c.Attention
-	default:
-		return fmt.Errorf("memstore: unknown kind of change %d", c.Kind)
-	}
-	return nil
 }
 
 func (s *store) Claim(ctx context.Context, c einmal.Claim) (claimed []einmal.Record, err error) {

@@ -3,8 +3,6 @@ package sqlitestore
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/einmal-dev/einmal"
 	"github.com/einmal-dev/einmal/internal/mutant"
@@ -147,7 +145,7 @@ func (t *tx) apply(c *einmal.Change) (einmal.Record, error) {
 		}
 	}
 	was := rec.State
-	if err := change(&rec, c, t.now); err != nil {
+	if err := c.Write(&rec, t.now); err != nil {
 		return rec, err
 	}
 	rec.Seq = t.nextSeq()
@@ -181,46 +179,6 @@ func planted(g einmal.Guard) einmal.Guard {
 		g.Attempt = 0
 	}
 	return g
-}
-
-// change makes the change on a record whose guard holds.
-func change(rec *einmal.Record, c *einmal.Change, now time.Time) error {
-	switch c.Kind {
-	case einmal.Transition:
-		if c.State != rec.State {
-			rec.Escalations = 0
-		}
-		rec.State, rec.Attempt, rec.Verdict, rec.Reason, rec.Attention = c.State, c.Attempt, c.Verdict, c.Reason, c.Attention
-		rec.Ends, rec.Result = c.Ends, c.Result
-		rec.Nonce, rec.Changed = c.Nonce, now
-		rec.Version++
-		if c.LeaseFor != 0 {
-			rec.LeaseUntil = now.Add(c.LeaseFor)
-		}
-		if c.DueIn != 0 {
-			rec.Due = now.Add(c.DueIn)
-		}
-		if until := now.Add(c.Recognise); c.Recognise != 0 && until.After(rec.RecognisedUntil) {
-			rec.RecognisedUntil = until
-		}
-		if rec.State != einmal.StateRunning {
-			rec.LeaseUntil = time.Time{}
-		}
-		if !rec.State.Open() {
-			rec.Due = time.Time{}
-		}
-	case einmal.Renewal:
-		rec.LeaseUntil, rec.Due = now.Add(c.LeaseFor), now.Add(c.LeaseFor)
-	case einmal.Note:
-		if c.DueIn != 0 {
-			rec.Due = now.Add(c.DueIn)
-			rec.Escalations++
-		}
-		rec.Attention = rec.Attention || c.Attention
-	default:
-		return fmt.Errorf("sqlitestore: unknown kind of change %d", c.Kind)
-	}
-	return nil
 }
 
 // replaceResult writes the record's result in place of the one that it had and returns the new row's ID.
